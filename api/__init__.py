@@ -1,0 +1,1 @@
+"""REST: routers of a few lines, request models, problem details, users and auth, the composition root."""

@@ -1,0 +1,90 @@
+"""SGLang servers: what we want of them, what we see, and each time one was started."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Text
+from sqlmodel import Field, SQLModel
+
+from db.types import Big, Json, UtcTime, now
+
+
+class Backend(SQLModel, table=True):
+    """One server, managed (we own the process) or attached (a URL somebody else runs)."""
+
+    __tablename__ = "backends"
+    id: int | None = Field(default=None, primary_key=True)
+    name: str = Field(unique=True, max_length=80)
+    kind: str = Field(max_length=16)
+    """managed or attached"""
+    url: str | None = Field(default=None, max_length=500)
+    api_key: str | None = Field(default=None, max_length=500)
+    """Secret. For a managed backend a new one is made at each start."""
+    launch: dict[str, Any] | None = Field(default=None, sa_type=Json)
+    """A `LaunchSpec` as JSON; managed only."""
+
+    desired_state: str = Field(default="stopped", max_length=16)
+    """running or stopped; for an attached one: watched or not"""
+    restart_requested: bool = False
+    probe_requested: bool = False
+
+    observed_state: str = Field(default="stopped", max_length=16, index=True)
+    message: str = Field(default="", sa_type=Text)
+    phase: dict[str, Any] | None = Field(default=None, sa_type=Json)
+    """{name, done, total, since}"""
+    evidence: list[dict[str, Any]] = Field(default_factory=list, sa_type=Json)
+    """[{source, at, ok, text}]: one per signal (process, log, health, generation, probe)"""
+    error: dict[str, Any] | None = Field(default=None, sa_type=Json)
+    """{summary, cure, lines[]} of the last failure, until the next ready"""
+    observed_at: datetime | None = Field(default=None, sa_type=UtcTime)
+
+    start_id: int | None = Field(default=None, sa_type=Big)
+    """The current or last `BackendStart`."""
+    crashes: int = 0
+    retry_at: datetime | None = Field(default=None, sa_type=UtcTime)
+    version: str | None = Field(default=None, max_length=60)
+    model: str | None = Field(default=None, max_length=500)
+    server_info: dict[str, Any] | None = Field(default=None, sa_type=Json)
+    """What runs need of /model_info and /server_info, without secrets."""
+    probe: dict[str, Any] | None = Field(default=None, sa_type=Json)
+    """The last fidelity probe's report."""
+
+    created_at: datetime = Field(default_factory=now, sa_type=UtcTime)
+    updated_at: datetime = Field(default_factory=now, sa_type=UtcTime)
+
+
+class BackendStart(SQLModel, table=True):
+    """One life of a server: samples name the start they came from."""
+
+    __tablename__ = "backend_starts"
+    id: int | None = Field(default=None, primary_key=True, sa_type=Big)
+    backend_id: int = Field(foreign_key="backends.id", index=True, ondelete="CASCADE")
+    number: int
+    """1, 2, 3 … within the backend"""
+    command: list[str] = Field(default_factory=list, sa_type=Json)
+    """argv, without secrets"""
+    log_path: str | None = Field(default=None, max_length=1000)
+    port: int | None = None
+    pid: int | None = None
+    pid_started: float | None = None
+    """The process's start time (psutil's `create_time`): pid and this together are an identity, a pid alone is not."""
+    weight_version: str | None = Field(default=None, max_length=120)
+    started_at: datetime = Field(default_factory=now, sa_type=UtcTime)
+    ready_at: datetime | None = Field(default=None, sa_type=UtcTime)
+    stopping_at: datetime | None = Field(default=None, sa_type=UtcTime)
+    ended_at: datetime | None = Field(default=None, sa_type=UtcTime)
+    exit_code: int | None = None
+    ending: str | None = Field(default=None, sa_type=Text)
+
+
+class BackendEvent(SQLModel, table=True):
+    """History of a backend, in words."""
+
+    __tablename__ = "backend_events"
+    id: int | None = Field(default=None, primary_key=True, sa_type=Big)
+    backend_id: int = Field(foreign_key="backends.id", index=True, ondelete="CASCADE")
+    start_id: int | None = Field(default=None, sa_type=Big)
+    at: datetime = Field(default_factory=now, sa_type=UtcTime)
+    kind: str = Field(max_length=40)
+    message: str = Field(default="", sa_type=Text)
+    detail: dict[str, Any] = Field(default_factory=dict, sa_type=Json)

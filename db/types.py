@@ -1,0 +1,43 @@
+"""Column types that behave the same on SQLite and PostgreSQL."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, DateTime, Integer
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator
+
+Big = BigInteger().with_variant(Integer(), "sqlite")
+"""64-bit key: SQLite autoincrements only a column declared INTEGER."""
+
+Json = JSON().with_variant(JSONB(), "postgresql")
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """An aware UTC time; SQLite drops the zone, so it is put back on reading.
+
+    Raises:
+        ValueError: on a naive datetime, which would be stored as something it is not.
+    """
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"naive datetime {value!r}: use db.types.now()")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        if value is None:
+            return None
+        assert isinstance(value, datetime)  # noqa: S101
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def now() -> datetime:
+    """The time, aware, in UTC."""
+    return datetime.now(UTC)

@@ -1,0 +1,1 @@
+"""What people say about samples, and what they see of them."""

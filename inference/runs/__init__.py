@@ -1,0 +1,1 @@
+"""Work: planning samples, running them, writing results, pause, resume, cancel, retry, regenerate."""

@@ -1,0 +1,1 @@
+"""Pages: routes, view models, templates, static files."""
