@@ -27,6 +27,8 @@ class Run(SQLModel, table=True):
     """True once every wanted sample has a row"""
     generation: int = 0
     """Grows at each regenerate or retry; the guard and the runner start afresh from it"""
+    overrides: dict[str, Any] = Field(default_factory=dict, sa_type=Json)
+    """{generation: {sampling, backend_ids}}: what a regenerate changed for the samples that carry its generation"""
     progress: dict[str, Any] = Field(default_factory=dict, sa_type=Json)
     """{samples_per_s, tokens_per_s, eta_s, in_flight, at}: the worker's last word"""
     created_by: int | None = Field(default=None, foreign_key="users.id", ondelete="SET NULL")
@@ -99,6 +101,9 @@ class Sample(SQLModel, table=True):
     attempt: int = 0
     """Number of the current attempt; 0 = none yet"""
     attempts: int = 0
+    """How many attempts were recorded, failed ones included; the next one gets the number after it"""
+    generation: int = 0
+    """The run's generation when this sample was last regenerated; names its entry in `Run.overrides`"""
     finish_reason: str | None = Field(default=None, max_length=16)
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -106,6 +111,7 @@ class Sample(SQLModel, table=True):
     kinds: int = 0
     """Bit set of segment kinds, `db.kinds`"""
     flag_count: int = 0
+    """Flags of severity warning or error; notes (info) are listed and not counted"""
     preview: str = Field(default="", max_length=240)
     """The answer's beginning"""
     error_code: str | None = Field(default=None, max_length=60)
