@@ -13,6 +13,8 @@ from db.stores import open_id_store
 from inference.settings import Settings
 from tests.support.databases import PostgresCluster, postgres_cluster
 
+pytest_plugins = ("tests.support.fake_sglang.fixtures",)
+
 
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
