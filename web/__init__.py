@@ -1,1 +1,1 @@
-"""Pages: routes, view models, templates, static files."""
+"""Server-rendered pages: routes, frozen page models, templates and static files. Holds no business rule; calls the services."""
