@@ -1,0 +1,215 @@
+"""From a typed launch spec to the exact argv and environment of an SGLang server. Pure: it touches neither disk nor process.
+
+Rules that the command keeps:
+- full flag names only: argparse's abbreviations are on in SGLang, and some are ambiguous;
+- loopback, our own port, a weight version of its own for each start, by which an answer proves which process gave it;
+- the API key goes into a `--config` file (0600, two-token form, `.yaml`: SGLang ignores `--config=FILE` silently), so that
+  it shows neither in `ps` nor in what people see of the command;
+- no proxy variable reaches the child: its warm-up would ask the proxy for 127.0.0.1 and kill the server after two minutes.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from inference.backends.flags import FlagValue, check_flags, flag_argv
+
+LOOPBACK = "127.0.0.1"
+SHIM = Path(__file__).parent / "engine" / "shim"
+"""What lets the unmodified SGLang wheel run on a CPU; on PYTHONPATH of CPU servers only."""
+
+CPU_MAX_TOTAL_TOKENS = 20_000
+"""Without a limit the CPU engine takes 0.7 of the machine's memory for its cache."""
+
+START_VARIABLE = "DRAFTMILL_START"
+"""Environment variable that carries the start's weight version through the whole process tree: what a leftover is known by."""
+
+KEEP_ALIVE_S = 120
+"""How long the server keeps an idle connection; its own 5 s closes pooled ones under the client's hands."""
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+_DROPPED = frozenset(
+    {"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy", "pythonpath", "pythonhome", "virtual_env"}
+)
+
+
+def is_hub_id(name: str) -> bool:
+    """Whether it reads as `organisation/name` on a model hub (a path starts with `/`, `.` or `~`)."""
+    return _HUB_ID.fullmatch(name) is not None and ".." not in name
+
+
+class LaunchSpec(BaseModel):
+    """How to start one SGLang server, in SGLang's own flag names. What is None is left to SGLang."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    model_path: str = Field(
+        min_length=1, max_length=500, description="Checkpoint folder under a model root, or a hub id."
+    )
+    tokenizer_path: str | None = Field(
+        None, min_length=1, max_length=500, description="Where it is not the model's own."
+    )
+    served_model_name: str | None = Field(None, min_length=1, max_length=200, description="Name in the OpenAI routes.")
+    device: Literal["cuda", "cpu", "xpu", "hpu", "npu", "musa"] | None = Field(
+        None, description="None: SGLang picks. `cpu` sets up the CPU engine."
+    )
+    tp_size: int | None = Field(None, ge=1, le=1024, description="Tensor parallel size.")
+    dp_size: int | None = Field(None, ge=1, le=1024, description="Full replicas behind one port; one node only.")
+    nnodes: int | None = Field(None, ge=1, le=1024, description="Nodes of one server; each node's app starts its part.")
+    node_rank: int | None = Field(None, ge=0, le=1023)
+    dist_init_addr: str | None = Field(None, max_length=255, description="host:port where the nodes meet.")
+    context_length: int | None = Field(None, ge=1, description="Tokens; not above the model's own.")
+    mem_fraction_static: float | None = Field(None, gt=0, lt=1, description="Share of GPU memory for weights and KV.")
+    max_total_tokens: int | None = Field(None, ge=1, description="KV cache size in tokens (CPU: 20,000 where unset).")
+    max_running_requests: int | None = Field(None, ge=1)
+    chunked_prefill_size: int | None = Field(None, ge=-1, description="Tokens; -1 turns chunking off.")
+    dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] | None = None
+    kv_cache_dtype: str | None = Field(None, pattern=r"^[a-z0-9_]{1,40}$")
+    quantization: str | None = Field(None, pattern=r"^[a-z0-9_-]{1,40}$")
+    attention_backend: str | None = Field(
+        None, pattern=r"^[a-z0-9_]{1,40}$", description="CPU: torch_native where unset."
+    )
+    reasoning_parser: str | None = Field(None, pattern=r"^[a-z0-9_-]{1,40}$")
+    tool_call_parser: str | None = Field(None, pattern=r"^[a-z0-9_-]{1,40}$")
+    random_seed: int | None = Field(None, ge=0)
+    trust_remote_code: bool = Field(
+        False, description="Runs the checkpoint's own Python; only where settings allow it."
+    )
+    extra_flags: dict[str, FlagValue] = Field(
+        default_factory=dict, description="Others, from the allow-list of flags.py."
+    )
+    startup_limit_s: float | None = Field(
+        None,
+        gt=0,
+        description="Ours, not SGLang's: give a start up after so many seconds. None: wait, and show how long.",
+    )
+
+    @field_validator("model_path", "tokenizer_path", "served_model_name", "dist_init_addr")
+    @classmethod
+    def _plain(cls, value: str | None) -> str | None:
+        if value is not None and (value.startswith("-") or any(ord(letter) < 32 for letter in value)):  # noqa: PLR2004
+            raise ValueError("must not start with a dash nor hold control characters")
+        return value
+
+    @field_validator("served_model_name")
+    @classmethod
+    def _no_colon(cls, value: str | None) -> str | None:
+        if value is not None and ":" in value:
+            raise ValueError("SGLang refuses a served_model_name with a colon in it")
+        return value
+
+    @field_validator("extra_flags")
+    @classmethod
+    def _allowed(cls, value: dict[str, FlagValue]) -> dict[str, FlagValue]:
+        return check_flags(value, tuple(cls.model_fields))
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "LaunchSpec":
+        nodes = self.nnodes or 1
+        if nodes > 1 and (self.node_rank is None or self.dist_init_addr is None):
+            raise ValueError("nnodes above 1 needs node_rank and dist_init_addr (host:port of node 0)")
+        if self.node_rank is not None and self.node_rank >= nodes:
+            raise ValueError(f"node_rank {self.node_rank} must be below nnodes ({nodes})")
+        if nodes > 1 and (self.dp_size or 1) > 1:
+            raise ValueError("dp_size above 1 works on one node only: set nnodes to 1, or dp_size to 1")
+        return self
+
+    def resolved(self) -> "LaunchSpec":
+        """With the defaults that Draftmill adds (those of the CPU engine), so that what is shown is what runs."""
+        if self.device != "cpu":
+            return self
+        return self.model_copy(
+            update={
+                "attention_backend": self.attention_backend or "torch_native",
+                "max_total_tokens": self.max_total_tokens or CPU_MAX_TOTAL_TOKENS,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchCommand:
+    """What to execute. `config_text` holds the key and goes into the 0600 file that argv names; `shown` holds no secret."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    config_text: str
+    shown: tuple[str, ...]
+
+
+def build_command(
+    spec: LaunchSpec,
+    *,
+    python: Path,
+    port: int,
+    key_config_path: Path,
+    weight_version: str,
+    api_key: str,
+    base_env: Mapping[str, str] | None = None,
+) -> LaunchCommand:
+    """The command of one start.
+
+    Args:
+        spec: as asked for; Draftmill's own defaults are added here.
+        python: the interpreter that has sglang.
+        port: ours, checked to be free.
+        key_config_path: where `config_text` will lie; must end in `.yaml`.
+        weight_version: unique to this start.
+        api_key: letters and digits only.
+        base_env: the environment to start from; the process's own where None.
+
+    Raises:
+        ValueError: the config path's ending or the key's letters would make SGLang ignore or misread the file.
+    """
+    if key_config_path.suffix != ".yaml":
+        raise ValueError(f"SGLang reads a --config file only if its name ends in .yaml: {key_config_path}")
+    if not api_key.isalnum():
+        raise ValueError("the API key must be letters and digits, or SGLang's argument parser may misread it")
+    spec = spec.resolved()
+    argv = [str(python), "-m", "sglang.launch_server", "--config", str(key_config_path)]
+    for name in LaunchSpec.model_fields:
+        value = getattr(spec, name)
+        if value is None or name in {"extra_flags", "startup_limit_s"}:
+            continue
+        argv += flag_argv(name, value)
+    for name, value in sorted(spec.extra_flags.items()):
+        argv += flag_argv(name, value)
+    argv += ["--host", LOOPBACK, "--port", str(port), "--weight-version", weight_version]
+    return LaunchCommand(
+        argv=tuple(argv),
+        env=_environment(spec, weight_version, os.environ if base_env is None else base_env),
+        config_text=f'api-key: "{api_key}"\n',
+        shown=tuple(argv),
+    )
+
+
+def _environment(spec: LaunchSpec, weight_version: str, base: Mapping[str, str]) -> dict[str, str]:
+    env = {
+        name: value
+        for name, value in base.items()
+        # Draftmill's own settings hold secrets (the admin's token, the database's password) that a server has no use for
+        if name.lower() not in _DROPPED and not name.upper().startswith("DRAFTMILL_")
+    }
+    env |= {
+        "PYTHONUNBUFFERED": "1",
+        "NO_PROXY": "127.0.0.1,localhost,::1",
+        "no_proxy": "127.0.0.1,localhost,::1",
+        "SGLANG_TIMEOUT_KEEP_ALIVE": str(KEEP_ALIVE_S),
+        # a crash then ends the process at once instead of hanging for a minute over dumps
+        "SGLANG_PYSPY_DUMP_BEFORE_CRASH": "false",
+        "SGLANG_CUDA_COREDUMP_BEFORE_CRASH": "false",
+        "SPT_NOENV": "1",  # keeps setproctitle from overwriting the environment that the next line is read back from
+        START_VARIABLE: weight_version,
+    }
+    if not is_hub_id(spec.model_path) and (spec.tokenizer_path is None or not is_hub_id(spec.tokenizer_path)):
+        env["HF_HUB_OFFLINE"] = "1"
+    if spec.device == "cpu":
+        env["SGLANG_USE_CPU_ENGINE"] = "1"
+        env["PYTHONPATH"] = str(SHIM)
+        # spinning OpenMP barriers collapse (280 to 10 tokens/s) as soon as anything else uses the cores
+        env.setdefault("OMP_NUM_THREADS", "1")
+    return env
