@@ -22,6 +22,11 @@ from db.tables.prompts import Prompt, PromptBody, PromptError, PromptSet  # noqa
 from db.tables.review import Comment, Review, SampleTag, Tag  # noqa: E402
 from db.tables.runs import Attempt, Run, RunBackend, RunCategory, RunEvent, Sample, SampleFlag  # noqa: E402
 
+for _table in SQLModel.metadata.tables.values():
+    if _table.autoincrement_column is not None:
+        # SQLite would hand a deleted run's number to the next one, and with it old links, logs and ids; PostgreSQL never does
+        _table.kwargs["sqlite_autoincrement"] = True
+
 __all__ = [
     "AccessToken",
     "Attempt",

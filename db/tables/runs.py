@@ -79,6 +79,9 @@ class Sample(SQLModel, table=True):
     __tablename__ = "samples"
     __table_args__ = (
         UniqueConstraint("run_id", "prompt_id", "turn", "repeat"),
+        Index("ix_samples_prompt_id", "prompt_id"),  # without it, deleting a prompt set reads all samples once a prompt
+        Index("ix_samples_run_id", "run_id", "id"),
+        Index("ix_samples_run_updated", "run_id", "updated_at", "id"),
         Index("ix_samples_run_state", "run_id", "state", "id"),
         Index("ix_samples_run_category", "run_id", "category", "id"),
         Index("ix_samples_run_finish", "run_id", "finish_reason", "id"),

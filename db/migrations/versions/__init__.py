@@ -1,0 +1,1 @@
+"""Alembic's folder; `db.migrate` is the way in."""
