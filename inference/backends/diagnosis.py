@@ -1,0 +1,312 @@
+"""Why a server failed: known log patterns → what they mean → what to change, in the right direction.
+
+Exit codes alone say little (SGLang ends itself with SIGKILL on every internal crash), so the log decides and the code is
+the last resort. Patterns are tried from the most telling to the most general; the first that any line matches wins.
+"""
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+CONTEXT_LINES = 6
+MAX_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What happened, what to do, the lines that say it; `permanent` means that a restart would end the same way."""
+
+    code: str
+    summary: str
+    cure: str
+    permanent: bool
+    lines: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, object]:
+        """For the backend's row."""
+        return {"code": self.code, "summary": self.summary, "cure": self.cure, "lines": self.lines}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One known failure. `pattern` is searched in each line; `{0}`… in `summary` are its groups."""
+
+    code: str
+    pattern: re.Pattern[str]
+    summary: str
+    cure: str
+    permanent: bool = False
+
+
+def _known(code: str, pattern: str, summary: str, cure: str, *, permanent: bool = False) -> Known:
+    return Known(code, re.compile(pattern), summary, cure, permanent)
+
+
+TABLE: tuple[Known, ...] = (
+    _known(
+        "unknown_flag",
+        r"error: unrecognized arguments: (.+)",
+        "SGLang does not know the flag {0}.",
+        "Take it out of the launch, or use an SGLang version that has it.",
+        permanent=True,
+    ),
+    _known(
+        "bad_flag_value",
+        r"error: argument (\S+): (.+)",
+        "SGLang refuses the value of {0}: {1}.",
+        "Correct the value in the launch.",
+        permanent=True,
+    ),
+    _known(
+        "missing_flag",
+        r"error: the following arguments are required: (.+)",
+        "SGLang misses the flag {0}.",
+        "Add it to the launch.",
+        permanent=True,
+    ),
+    _known(
+        "context_too_long",
+        r"User-specified context_length \((\d+)\) is greater than the derived context_length \((\d+)\)",
+        "context_length {0} is more than the model's own {1} tokens.",
+        "Set launch.context_length to {1} or less, or leave it out.",
+        permanent=True,
+    ),
+    _known(
+        "model_not_found",
+        r"Repo id must be in the form .*?: '([^']+)'|does not appear to have a file named (?:config|params)\.json"
+        r"|is not a local folder and is not a valid model identifier",
+        "There is no model where model_path points to.",
+        "Correct launch.model_path: a folder with config.json under a model root, or a hub id.",
+        permanent=True,
+    ),
+    _known(
+        "gated_model",
+        r"GatedRepoError|401 Client Error|403 Client Error|Access to model .* is restricted",
+        "The model hub refuses access to this model.",
+        "Accept the model's terms on the hub and set HF_TOKEN for Draftmill, or use a local folder.",
+        permanent=True,
+    ),
+    _known(
+        "hub_unreachable",
+        r"couldn't connect to 'https?://|offline mode is enabled|LocalEntryNotFoundError|Max retries exceeded with url",
+        "The model is not on this machine and the hub cannot be reached.",
+        "Download the model into a model root first and give its folder as model_path, or mend the connection.",
+        permanent=True,
+    ),
+    _known(
+        "remote_code_needed",
+        r"trust_remote_code=True|requires you to execute the (?:configuration|modeling) file|Do you wish to run the custom code",
+        "This checkpoint brings Python code of its own and SGLang will not run it unasked.",
+        "If you trust it: set DRAFTMILL_ALLOW_REMOTE_CODE=true and launch.trust_remote_code=true.",
+        permanent=True,
+    ),
+    _known(
+        "unrecognized_model",
+        r"Unrecognized model in (\S+)\. Should have a `model_type`|model type `([^`]+)` but Transformers does not recognize",
+        "SGLang does not know what kind of model this is.",
+        "Check that the folder's config.json is whole, and that this SGLang supports the model.",
+        permanent=True,
+    ),
+    _known(
+        "unsupported_architecture",
+        r"Model architectures \[?([^\]]+)\]? (?:are|is) not supported",
+        "This SGLang does not support the architecture {0}.",
+        "Use an SGLang version that supports it.",
+        permanent=True,
+    ),
+    _known(
+        "cpu_ranks",
+        r"total number of ranks .* should be smaller than or equal to number of numa node on the machine (\d+)",
+        "The CPU engine takes one rank for each NUMA node, and this machine has {0}.",
+        "Set launch.tp_size to {0}, or leave it out.",
+        permanent=True,
+    ),
+    _known(
+        "port_in_use",
+        r"\[Errno 98\] error while attempting to bind on address \('([^']+)', (\d+)\)|Port is already in use",
+        "Another process took the port between our check and the server's bind (SGLang binds only after loading).",
+        "Nothing to change: the next start takes another port. If it recurs, end what takes ports on this machine.",
+    ),
+    _known(
+        "kv_pool_too_small",
+        r"Not enough memory\. Please try to increase --mem-fraction-static",
+        "After the weights were loaded no memory was left for the KV cache.",
+        "RAISE launch.mem_fraction_static (by 0.02 to 0.05), or use more GPUs (tp_size), a smaller dtype, or end what else "
+        "uses the GPU.",
+        permanent=True,
+    ),
+    _known(
+        "oom_capture",
+        r"Capture cuda graph failed",
+        "Capturing CUDA graphs failed, most often for want of memory outside the KV cache.",
+        "LOWER launch.mem_fraction_static (by 0.05), or set extra_flags cuda_graph_max_bs_decode to a smaller batch.",
+        permanent=True,
+    ),
+    _known(
+        "oom_serving",
+        r"CUDA out of memory|OutOfMemoryError|HIP out of memory|(?:Prefill|Decode) out of memory",
+        "The GPU ran out of memory outside the KV cache.",
+        "LOWER launch.mem_fraction_static (by 0.05), chunked_prefill_size or max_running_requests, so that activations fit.",
+    ),
+    _known(
+        "cpu_memory",
+        r"DefaultCPUAllocator: can't allocate memory|MemoryError|Cannot allocate memory",
+        "The machine ran out of memory.",
+        "Set launch.max_total_tokens lower (the KV cache), or free memory.",
+        permanent=True,
+    ),
+    _known(
+        "disk_full",
+        r"No space left on device",
+        "A disk is full.",
+        "Free space where the model cache, the temporary folder and Draftmill's data lie.",
+        permanent=True,
+    ),
+    _known(
+        "bad_token_id",
+        r"IndexError: index out of range in self|device-side assert triggered|vectorized_gather_kernel: Assertion",
+        "A request held a token id outside the model's vocabulary, which kills the whole server.",
+        "Draftmill checks ids before it sends them: look for another client of this server, or a tokenizer that is not the model's.",
+    ),
+    _known(
+        "illegal_memory_access",
+        r"CUDA error: an illegal memory access|CUBLAS_STATUS_|Xid",
+        "The GPU reported an illegal access: a kernel's bug or a sick GPU.",
+        "If it recurs, try another launch.attention_backend, and look at `nvidia-smi` and the kernel log for Xid errors.",
+    ),
+    _known(
+        "no_gpu",
+        r"No CUDA GPUs are available|Found no NVIDIA driver|No accelerator \(CUDA",
+        "There is no GPU that SGLang can use.",
+        'Set launch.device to "cpu" for the CPU engine, or check the driver with `nvidia-smi`.',
+        permanent=True,
+    ),
+    _known(
+        "nccl",
+        r"NCCL error|ncclSystemError|ncclInternalError|DistBackendError|torch\.distributed.*[Tt]imeout",
+        "The GPUs could not talk to each other (NCCL).",
+        "Check that all GPUs are free and, with several nodes, that dist_init_addr can be reached from each of them.",
+    ),
+    _known(
+        "jit_build",
+        r"ninja: build stopped|fatal error: .*: No such file or directory|nvcc fatal|Ninja is required",
+        "Compiling a kernel failed.",
+        "Install the CUDA toolkit (nvcc, headers) that fits torch's, or choose another launch.attention_backend.",
+        permanent=True,
+    ),
+    _known(
+        "module_missing",
+        r"ModuleNotFoundError: No module named '(sglang[^']*|torch|sgl_kernel|transformers)'",
+        "The engine's environment lacks the Python module {0}.",
+        "Run `make engine` again, or correct DRAFTMILL_SGLANG_PYTHON.",
+        permanent=True,
+    ),
+    _known(
+        "warmup_failed",
+        r"Initialization failed\. warmup error",
+        "The server's own warm-up request failed.",
+        "See the lines: often a proxy in the way, or a kernel that does not work on this machine.",
+    ),
+    _known(
+        "watchdog",
+        r"Scheduler watchdog timeout|[Ww]atchdog timeout \(",
+        "No step ended within SGLang's watchdog time, and it killed itself.",
+        "If single steps are that long here (first JIT compile, huge prefills), raise extra_flags watchdog_timeout or lower "
+        "chunked_prefill_size.",
+    ),
+    _known(
+        "child_killed",
+        r"Subprocess (\S+) \(pid=\d+\) crashed with exit code (-?\d+)",
+        "The server's process {0} ended with code {1} and SGLang shut itself down.",
+        "Code -9 is a kill from outside, often the kernel's for want of memory: see `dmesg`. Else see the lines.",
+    ),
+    _known(
+        "child_killed",
+        r"Rank (\d+) scheduler died during initialization \(exit code: (-?\d+)\)",
+        "The scheduler of rank {0} ended with code {1} while loading.",
+        "Code -9 is a kill from outside, often the kernel's for want of memory: see `dmesg`, and lower max_total_tokens.",
+    ),
+    _known(
+        "scheduler_exception",
+        r"(Scheduler|DetokenizerManager|DataParallelController|TokenizerManager) hit an exception",
+        "SGLang's {0} raised an exception.",
+        "See the traceback in the lines.",
+    ),
+)
+
+_TRACEBACK_END = re.compile(r"^(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)|[A-Z]\w+Error)\b.*")
+_SHOWN_WHILE_ALIVE = frozenset({"disk_full", "gated_model", "hub_unreachable", "nccl", "port_in_use", "jit_build"})
+
+
+def diagnose(lines: Sequence[str], exit_code: int | None, *, ever_ready: bool, known_exit: bool = True) -> Diagnosis:
+    """Why it ended.
+
+    Args:
+        lines: the end of its log, cleaned and redacted.
+        exit_code: of the main process (negative: a signal); None where unknown.
+        ever_ready: whether it had answered a real request before.
+        known_exit: False for a server that was not our child, whose code nobody could collect.
+    """
+    found = search(lines)
+    if found is not None:
+        return found
+    ended = _how(exit_code, known_exit=known_exit)
+    shown = [line for line in lines if "Ignore import error" not in line][-MAX_SHOWN:]
+    if exit_code == 2 and not ever_ready:  # noqa: PLR2004  (argparse's)
+        return Diagnosis(
+            "bad_arguments", f"SGLang refused its arguments ({ended}).", "See the last lines.", True, shown
+        )
+    error = next((line for line in reversed(lines) if _TRACEBACK_END.match(line)), None)
+    if exit_code == 1 and not ever_ready:
+        summary = f"SGLang gave up before it was ready ({ended}){': ' + error[:300] if error else ''}."
+        return Diagnosis("startup_error", summary, "See the lines; correct the launch.", True, shown)
+    if exit_code == 0:
+        return Diagnosis(
+            "ended_itself", "The server shut down in order, but not because Draftmill asked.",
+            "Somebody sent SIGTERM to it: see who, or stop it here instead.", False, shown,
+        )  # fmt: skip
+    if exit_code in {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT} or exit_code is None:
+        return Diagnosis(
+            "killed", f"The server was killed from outside ({ended}): its log ends without a word of it.",
+            "Most often the kernel, for want of memory (see `dmesg`), or a person.", False, shown,
+        )  # fmt: skip
+    summary = f"The server ended ({ended}){': ' + error[:300] if error else ''}."
+    return Diagnosis("crashed", summary, "See the lines.", False, shown)
+
+
+def search(lines: Sequence[str], *, alive: bool = False) -> Diagnosis | None:
+    """The first known failure that the lines tell of; `alive` asks for those only that leave the process hanging."""
+    for known in TABLE:
+        if alive and known.code not in _SHOWN_WHILE_ALIVE:
+            continue
+        for index, line in enumerate(lines):
+            match = known.pattern.search(line)
+            if match is None:
+                continue
+            groups = [group or "?" for group in match.groups()]
+            return Diagnosis(
+                known.code,
+                known.summary.format(*groups),
+                known.cure.format(*groups),
+                known.permanent,
+                _around(lines, index),
+            )
+    return None
+
+
+def _around(lines: Sequence[str], index: int) -> list[str]:
+    start = max(0, index - CONTEXT_LINES + 1)
+    shown = [line for line in lines[start : index + CONTEXT_LINES + 1] if "Ignore import error" not in line]
+    return [line[:600] for line in shown][-MAX_SHOWN:]
+
+
+def _how(exit_code: int | None, *, known_exit: bool) -> str:
+    if exit_code is None:
+        return "exit code unknown" if known_exit else "exit code unknown: it was not our child any more"
+    if exit_code < 0:
+        try:
+            return f"signal {signal.Signals(-exit_code).name}"
+        except ValueError:
+            return f"signal {-exit_code}"
+    return f"exit code {exit_code}"

@@ -1,0 +1,104 @@
+"""How far a start-up is, read from SGLang's log: stable fragments, not whole lines.
+
+The log is one signal of several: a line here never makes a server ready. SGLang prints that it is "fired up and ready to
+roll" also when its warm-up spoke to another server on its port.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+SPAWNED = "spawned"
+INITIALISING = "initialising"
+LOADING = "loading weights"
+MEMORY = "memory pool"
+GRAPHS = "graphs"
+WARMING = "warm-up"
+FIRED = "fired up"
+
+ORDER = (SPAWNED, INITIALISING, LOADING, MEMORY, GRAPHS, WARMING, FIRED)
+STATE_OF = {
+    SPAWNED: "starting",
+    INITIALISING: "starting",
+    LOADING: "loading",
+    MEMORY: "loading",
+    GRAPHS: "loading",
+    WARMING: "warming_up",
+    FIRED: "warming_up",
+}
+"""Phase → observed state, before the server is proven ready."""
+
+_ENTER = (
+    ("Init parallel begin", INITIALISING),
+    ("Init torch distributed begin", INITIALISING),
+    ("Load weight begin", LOADING),
+    ("Load weight end", MEMORY),
+    ("KV Cache is allocated", MEMORY),
+    ("graph begin", GRAPHS),
+    ("max_total_num_tokens=", WARMING),
+    ("Uvicorn running on", WARMING),
+    ("The server is fired up and ready to roll", FIRED),
+)
+_BAR = re.compile(r"^(?P<label>[^|\d][^|]*?):\s+\d+%.*?\|\s*(?P<done>\d+)/(?P<total>\d+)\s*\[")
+_LOADING_BAR = re.compile(r"load|shard|safetensors", re.IGNORECASE)
+_GRAPH_BAR = re.compile(r"^Capturing", re.IGNORECASE)
+_DRAINING = re.compile(r"Remaining number of requests (\d+)")
+_BATCH = re.compile(r"\] (?:Prefill|Decode) batch[ ,\[]|^(?:Prefill|Decode) batch[ ,\[]")
+_HEALTH_PREFILL = re.compile(r"#new-seq: 1, #new-token: 1, #cached-token: 0\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A stage; `done` of `total` where the log counts; `since` when it was entered, as we saw it."""
+
+    name: str
+    since: datetime
+    done: int | None = None
+    total: int | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """For the backend's row."""
+        return {"name": self.name, "done": self.done, "total": self.total, "since": self.since.isoformat()}
+
+    def __str__(self) -> str:
+        return self.name if self.total is None else f"{self.name} {self.done}/{self.total}"
+
+
+class PhaseTracker:
+    """Reads log lines as they come; phases only move forward, but a second weight load (a draft model) counts anew."""
+
+    def __init__(self, at: datetime, name: str = SPAWNED) -> None:
+        self.phase = Phase(name, at)
+        self.last_line_at = at
+        self.last_tokens_at: datetime | None = None
+        self.drained_to: int | None = None
+        """Requests left, as a server says that is shutting down."""
+
+    def feed(self, line: str, at: datetime) -> None:
+        """Take one line that was read at `at`."""
+        self.last_line_at = at
+        if _BATCH.search(line):
+            if not _HEALTH_PREFILL.search(line):  # a health check's own token is no sign of work
+                self.last_tokens_at = at
+            return
+        if (left := _DRAINING.search(line)) is not None:
+            self.drained_to = int(left.group(1))
+            return
+        if (bar := _BAR.match(line)) is not None:
+            self._count(bar, at)
+            return
+        for fragment, name in _ENTER:
+            if fragment in line:
+                self._enter(name, at)
+
+    def _enter(self, name: str, at: datetime) -> None:
+        if ORDER.index(name) > ORDER.index(self.phase.name):
+            self.phase = Phase(name, at)
+
+    def _count(self, bar: "re.Match[str]", at: datetime) -> None:
+        label = bar.group("label")
+        name = GRAPHS if _GRAPH_BAR.search(label) else LOADING if _LOADING_BAR.search(label) else None
+        if name is None or ORDER.index(name) < ORDER.index(self.phase.name):
+            return
+        self._enter(name, at)
+        self.phase = Phase(name, self.phase.since, int(bar.group("done")), int(bar.group("total")))
