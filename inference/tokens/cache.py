@@ -1,0 +1,95 @@
+"""Tokenizers by name, loaded once, from where the operator allows and nowhere else.
+
+A name is a folder under one of the model roots (absolute, or relative to a root), or a hub id `org/name`. Where a path leads
+is judged after every symlink is followed, for the folder and for the files in it.
+"""
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+from inference.tokens.errors import TokensError
+from inference.tokens.loading import load_folder, stamp
+from inference.tokens.tokenizer import Tokenizer
+
+_HUB_ID = re.compile(r"[A-Za-z0-9](?:[\w.-]*\w)?/[A-Za-z0-9](?:[\w.-]*\w)?")
+_WANTED = ("*.json", "*.jinja", "*.model", "*.txt", "*.tiktoken")
+_KEPT = 8
+
+
+class TokenizerCache:
+    """The last few tokenizers, safe to ask from several threads; a tokenizer whose files changed is loaded again."""
+
+    def __init__(self, model_roots: Sequence[Path], allow_remote_code: bool) -> None:
+        self._roots = [root.expanduser().resolve() for root in model_roots]
+        self._allow_remote_code = allow_remote_code
+        self._lock = threading.Lock()
+        self._loaded: OrderedDict[tuple[Path, object], Tokenizer] = OrderedDict()
+
+    def get(self, name: str) -> Tokenizer:
+        """The tokenizer of that name.
+
+        Raises `TokensError`: `tokenizer_outside_roots`, `tokenizer_missing`, `remote_code_refused`, `tokenizer_unreadable`.
+        """
+        with self._lock:
+            folder = self.find(name)
+            key = (folder, stamp(folder))
+            tokenizer = self._loaded.get(key)
+            if tokenizer is None:
+                tokenizer = load_folder(name, folder, allow_remote_code=self._allow_remote_code)
+                self._loaded[key] = tokenizer
+                while len(self._loaded) > _KEPT:
+                    self._loaded.popitem(last=False)
+            self._loaded.move_to_end(key)
+            return tokenizer
+
+    def find(self, name: str) -> Path:
+        """The folder that a name stands for, every symlink followed; a hub id is fetched (or found in the hub's cache)."""
+        if not name.strip() or "\0" in name:
+            raise TokensError(
+                "tokenizer_missing", "Name a tokenizer: a folder under the model roots or a hub id.", "tokenizer"
+            )
+        given = Path(name).expanduser()
+        if ".." in given.parts:
+            raise self._outside(name)
+        for place in [given] if given.is_absolute() else [root / given for root in self._roots]:
+            if place.exists():
+                return self._confined(name, place.resolve())
+        if _HUB_ID.fullmatch(name) and ".." not in name:
+            return self._from_hub(name)
+        roots = ", ".join(map(str, self._roots)) or "none is set"
+        raise TokensError(
+            "tokenizer_missing", f"There is no tokenizer folder {name} (model roots: {roots}).", "tokenizer"
+        )
+
+    def _confined(self, name: str, folder: Path) -> Path:
+        if not self._under_roots(folder):
+            raise self._outside(name)
+        if not folder.is_dir():
+            raise TokensError("tokenizer_missing", f"{name} is a file; name the folder that holds it.", "tokenizer")
+        for file, _ in stamp(folder):
+            if not self._under_roots((folder / file).resolve()):
+                raise self._outside(f"{name}/{file}")
+        return folder
+
+    def _under_roots(self, path: Path) -> bool:
+        return any(path.is_relative_to(root) for root in self._roots)
+
+    def _outside(self, name: str) -> TokensError:
+        roots = ", ".join(map(str, self._roots)) or "none is set"
+        message = f"{name} lies outside the model roots ({roots}); add its folder to DRAFTMILL_MODEL_ROOTS."
+        return TokensError("tokenizer_outside_roots", message, "tokenizer")
+
+    def _from_hub(self, name: str) -> Path:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+        wanted = [*_WANTED, "*.py"] if self._allow_remote_code else [*_WANTED]
+        try:
+            return Path(snapshot_download(name, allow_patterns=wanted, ignore_patterns=["*/*", "*.index.json"]))
+        except (LocalEntryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:
+            reason = " ".join(str(error).split())[:300]
+            message = f"{name} is no folder under the model roots, and the hub did not give it: {reason}"
+            raise TokensError("tokenizer_missing", message, "tokenizer") from error
