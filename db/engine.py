@@ -77,8 +77,14 @@ def _configure_sqlite(engine: Engine, synchronous: str) -> None:
         ):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
+        connection.create_function("draftmill_contains", 2, _contains, deterministic=True)
 
     @event.listens_for(engine, "begin")
     def on_begin(connection: Any) -> None:
         immediate = connection.get_execution_options().get("draftmill_write", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+
+def _contains(text: str | None, lowered: str) -> bool:
+    """Substring without regard to case, for what SQLite's LIKE cannot fold (it knows ASCII letters only)."""
+    return text is not None and lowered in text.lower()
