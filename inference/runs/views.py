@@ -26,6 +26,7 @@ class CategoryCounts(Counts):
     """The same, within one category."""
 
     category: str
+    prompt_tokens: int = 0
     completion_tokens: int = 0
 
 

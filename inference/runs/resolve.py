@@ -1,0 +1,308 @@
+"""From what was asked to what will be done: each setting resolved once, with its source in words.
+
+Nothing is sampled at a default nobody saw: a value comes from the request, else from the model's own files, else from the
+defaults documented in `inference.runs.settings`; which one it was is recorded beside it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from db.errors import Conflict, Invalid, NotFound
+from db.tables import Backend, PromptSet
+from inference.context import Context
+from inference.quality.guard import GuardSettings
+from inference.runs.servers import ServerFacts, server_facts
+from inference.runs.settings import (
+    DEFAULT_BUDGET,
+    DEFAULT_CONCURRENCY,
+    DEFAULT_CONTEXT,
+    DEFAULT_TIMEOUT_S,
+    FROM_GENERATION_CONFIG,
+    SAMPLING_DEFAULTS,
+    NewRun,
+    RunSettings,
+    Sampling,
+)
+from inference.runs.views import Resolved
+from inference.tokens import formats
+from inference.tokens.errors import TokensError
+from inference.tokens.tokenizer import Tokenizer
+
+
+class Resolution:
+    """Settings on their way to being frozen: values, sources and warnings, collected in the order they are decided."""
+
+    def __init__(self) -> None:
+        self.items: list[Resolved] = []
+        self.warnings: list[str] = []
+
+    def note(self, name: str, value: Any, source: str) -> None:
+        """Record where a value came from."""
+        self.items.append(Resolved(name=name, value=value, source=source))
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """{setting: source}."""
+        return {item.name: item.source for item in self.items}
+
+
+def find_backends(s: Session, ids: Sequence[int], *, field: str = "backend_ids") -> list[Backend]:
+    """The backends named, in that order, each once.
+
+    Raises:
+        Invalid: `backend_unknown`, naming the first id that does not exist.
+    """
+    found = {backend.id: backend for backend in s.exec(select(Backend).where(col(Backend.id).in_(ids))).all()}
+    for number in ids:
+        if number not in found:
+            raise Invalid("backend_unknown", f"There is no backend {number}.", field=field)
+    return [found[number] for number in dict.fromkeys(ids)]
+
+
+def find_prompt_set(s: Session, prompt_set_id: int) -> PromptSet:
+    """A prompt set that can be run.
+
+    Raises:
+        NotFound: there is none of that id.
+        Conflict: `prompt_set_not_ready`, it is still being read or its reading failed.
+        Invalid: `prompt_set_empty`.
+    """
+    prompt_set = s.get(PromptSet, prompt_set_id)
+    if prompt_set is None:
+        raise NotFound("prompt set", prompt_set_id)
+    if prompt_set.state != "ready":
+        why = prompt_set.message or "its upload has not been read to the end"
+        raise Conflict("prompt_set_not_ready", f"Prompt set {prompt_set.name} is {prompt_set.state}: {why}.")
+    if prompt_set.accepted == 0:
+        raise Invalid("prompt_set_empty", f"Prompt set {prompt_set.name} has no prompts.", field="prompt_set_id")
+    return prompt_set
+
+
+def count_prompts(prompt_set: PromptSet, categories: Sequence[str] | None, limit: int | None) -> int:
+    """How many prompts a run takes.
+
+    Raises:
+        Invalid: `category_unknown`, naming a category that the set lacks and those it has.
+    """
+    known: dict[str, int] = prompt_set.categories
+    if categories is None:
+        total = prompt_set.accepted
+    else:
+        for name in categories:
+            if name not in known:
+                have = ", ".join(sorted(known)) or "none"
+                raise Invalid(
+                    "category_unknown",
+                    f"Prompt set {prompt_set.name} has no category {name!r}; it has: {have}.",
+                    field="categories",
+                )
+        total = sum(known[name] for name in dict.fromkeys(categories))
+    return min(total, limit) if limit is not None else total
+
+
+def load_tokenizer(ctx: Context, name: str, *, field: str = "tokenizer") -> Tokenizer:
+    """The tokenizer of that path or hub id.
+
+    Raises:
+        Invalid: with the tokenizer room's code and sentence, at `field`.
+    """
+    try:
+        return ctx.tokenizers.get(name)
+    except TokensError as error:
+        raise Invalid(error.code, error.message, field=field) from error
+
+
+def resolve_settings(s: Session, ctx: Context, new: NewRun) -> tuple[RunSettings, Resolution, Tokenizer]:
+    """Resolve, check and freeze.
+
+    Raises:
+        NotFound, Conflict, Invalid: with the field at fault.
+    """
+    notes = Resolution()
+    prompt_set = find_prompt_set(s, new.prompt_set_id)
+    count_prompts(prompt_set, new.categories, new.limit)
+    backends = find_backends(s, new.backend_ids)
+    facts = [server_facts(backend) for backend in backends]
+    _same_model(backends, facts, notes)
+    tokenizer = _tokenizer(ctx, new, backends[0], facts[0], notes)
+    token_format = _token_format(new, tokenizer, notes)
+    context_length, max_prompt = _context(tokenizer, facts, notes)
+    sampling = _sampling(new.sampling, tokenizer, context_length, notes)
+    if any(not 0 <= number < tokenizer.vocab_size for number in sampling.stop_token_ids or ()):
+        raise Invalid(
+            "stop_id_out_of_vocabulary",
+            f"A stop_token_ids entry is outside the vocabulary of {tokenizer.vocab_size} ids.",
+            field="sampling.stop_token_ids",
+        )
+    notes.note("stop_ids", sorted(tokenizer.stop_ids), "end-of-sequence ids of tokenizer, config and generation_config")
+    frozen = RunSettings(
+        prompt_set_id=new.prompt_set_id,
+        backend_ids=tuple(dict.fromkeys(new.backend_ids)),
+        model=facts[0].model,
+        tokenizer=tokenizer.name,
+        tokenizer_sha256=tokenizer.sha256,
+        template_sha256=tokenizer.template_sha256,
+        vocab_size=tokenizer.vocab_size,
+        stop_ids=tuple(sorted(tokenizer.stop_ids)),
+        token_format=token_format,
+        sampling=sampling,
+        seed=_seed(new, notes),
+        chat_template_kwargs=new.chat_template_kwargs,
+        context_length=context_length,
+        max_prompt_tokens=max_prompt,
+        repeats=new.repeats,
+        categories=None if new.categories is None else tuple(dict.fromkeys(new.categories)),
+        limit=new.limit,
+        concurrency=_concurrency(new, facts, notes),
+        timeout_s=_timeout(new, notes),
+        tries=new.tries,
+        guard=_guard(new, notes),
+    )
+    return frozen.model_copy(update={"sources": notes.sources}), notes, tokenizer
+
+
+def _same_model(backends: list[Backend], facts: list[ServerFacts], notes: Resolution) -> None:
+    first = facts[0].model
+    for backend, fact in zip(backends[1:], facts[1:], strict=True):
+        if first and fact.model and fact.model != first:
+            notes.warnings.append(
+                f"Backend {backend.name} serves {fact.model}, {backends[0].name} serves {first}: "
+                "one run would mix the answers of two models."
+            )
+    notes.note("model", first, f"what backend {backends[0].name} serves or is to be started with")
+
+
+def _tokenizer(ctx: Context, new: NewRun, backend: Backend, facts: ServerFacts, notes: Resolution) -> Tokenizer:
+    if new.tokenizer:
+        name, source = new.tokenizer, "request"
+    elif facts.tokenizer:
+        name, source = facts.tokenizer, f"backend {backend.name}: the tokenizer of its model"
+    else:
+        raise Invalid(
+            "tokenizer_unknown",
+            f"Backend {backend.name} has not said which model it serves: name a tokenizer, or wait until it is ready.",
+            field="tokenizer",
+        )
+    tokenizer = load_tokenizer(ctx, name)
+    notes.note("tokenizer", tokenizer.name, source)
+    if tokenizer.template is None:
+        raise Invalid(
+            "template_missing",
+            f"Tokenizer {name} has no chat template, so conversations cannot be rendered with it: name one that has.",
+            field="tokenizer",
+        )
+    return tokenizer
+
+
+def _token_format(new: NewRun, tokenizer: Tokenizer, notes: Resolution) -> str:
+    if new.token_format:
+        name, source = new.token_format, "request"
+    else:
+        suggestion = formats.suggest(tokenizer)
+        name, source = suggestion.name, f"tokenizer: {suggestion.reason}"
+    try:
+        formats.bind(formats.get_format(name), tokenizer)
+    except TokensError as error:
+        raise Invalid(error.code, error.message, field="token_format") from error
+    notes.note("token_format", name, source)
+    return name
+
+
+def _context(tokenizer: Tokenizer, facts: list[ServerFacts], notes: Resolution) -> tuple[int, int]:
+    """The context length and the longest prompt, in tokens: the smallest of what the servers say, else the model's own."""
+    said = [fact.context_length for fact in facts if fact.context_length]
+    own = tokenizer.model_config.get("max_position_embeddings")
+    if said:
+        length, source = min(said), "server: the smallest context_length of the backends"
+    elif isinstance(own, int) and own > 0:
+        length, source = own, "model config: max_position_embeddings (no backend has said its own yet)"
+    else:
+        length, source = DEFAULT_CONTEXT, "default: neither a backend nor the model's config says it"
+    notes.note("context_length", length, source)
+    inputs = [fact.max_input for fact in facts if fact.max_input]
+    room = (
+        length - 7
+    )  # protocol reference, length rules: max_req_input_len is context − 6, and a prompt must be below it
+    longest = max(1, min([room, *(number - 1 for number in inputs)]))
+    source = "server: below its max_req_input_len" if inputs else "context_length less what SGLang keeps for itself"
+    notes.note("max_prompt_tokens", longest, source)
+    return length, longest
+
+
+def _sampling(asked: Sampling, tokenizer: Tokenizer, context_length: int, notes: Resolution) -> Sampling:
+    values: dict[str, Any] = {}
+    given = asked.model_dump(exclude_none=True)
+    for name in Sampling.model_fields:
+        own = tokenizer.generation_config.get(name) if name in FROM_GENERATION_CONFIG else None
+        if name in given:
+            values[name], source = given[name], "request"
+        elif own is not None and _fits(name, own):
+            values[name], source = own, "model: generation_config.json"
+            if name == "top_k" and own == 0:
+                values[name], source = -1, "model: generation_config.json (0, which means all)"
+        elif name == "max_new_tokens":
+            values[name] = max(1, min(DEFAULT_BUDGET, context_length // 2))
+            source = f"default: half the context, at most {DEFAULT_BUDGET:,}"
+        else:
+            values[name], source = SAMPLING_DEFAULTS[name], "default"
+            if own is not None:
+                notes.warnings.append(
+                    f"generation_config.json has {name} {own!r}, which SGLang refuses; the default is used."
+                )
+        notes.note(f"sampling.{name}", values[name], source)
+    if values["max_new_tokens"] >= context_length:
+        notes.warnings.append(
+            f"max_new_tokens {values['max_new_tokens']:,} does not fit a context of {context_length:,} with any prompt: "
+            "it is lowered for each sample to the room that its prompt leaves, and recorded there."
+        )
+    if values["min_new_tokens"] > values["max_new_tokens"]:
+        raise Invalid(
+            "min_new_tokens_too_large",
+            f"min_new_tokens {values['min_new_tokens']} is above max_new_tokens {values['max_new_tokens']}.",
+            field="sampling.min_new_tokens",
+        )
+    return Sampling.model_validate(values)
+
+
+def _fits(name: str, value: Any) -> bool:
+    if name == "top_k" and value == 0:
+        return True
+    try:
+        Sampling.model_validate({name: value})
+    except ValueError:
+        return False
+    return True
+
+
+def _seed(new: NewRun, notes: Resolution) -> int:
+    if new.seed is not None:
+        notes.note("seed", new.seed, "request")
+        return new.seed
+    notes.note("seed", 0, "default; each attempt's own seed is made from it")
+    return 0
+
+
+def _concurrency(new: NewRun, facts: list[ServerFacts], notes: Resolution) -> int:
+    if new.concurrency is not None:
+        notes.note("concurrency", new.concurrency, "request")
+        return new.concurrency
+    running = [fact.max_running for fact in facts if fact.max_running]
+    value = min([DEFAULT_CONCURRENCY, *(2 * number for number in running)])
+    source = "default" if value == DEFAULT_CONCURRENCY else "server: twice what it decodes at once"
+    notes.note("concurrency", value, f"{source}, for each backend")
+    return value
+
+
+def _timeout(new: NewRun, notes: Resolution) -> float:
+    value = new.timeout_s or DEFAULT_TIMEOUT_S
+    notes.note("timeout_s", value, "request" if new.timeout_s else "default")
+    return value
+
+
+def _guard(new: NewRun, notes: Resolution) -> GuardSettings | None:
+    value = GuardSettings() if new.guard_left_out else new.guard
+    source = "default thresholds" if new.guard_left_out else "request"
+    notes.note("guard", None if value is None else value.model_dump(mode="json"), source)
+    return value

@@ -1,0 +1,83 @@
+"""Whether an answer counts. Nothing is trimmed, guessed or repaired: an answer that does not add up is a named failure.
+
+The client has refused already what is no answer at all: an abort or a sampled NaN behind an HTTP 200, an unknown finish
+reason, another request's id. Here the figures are held against what was sent; SGLang before 0.5.5, for one, put the end of
+the prompt into `output_ids` (sglang#17240, #17323).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from db.idstore import Ids
+from inference.backends.client import Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an answer does not count."""
+
+    code: str
+    message: str
+
+
+def verify(sent: Ids, answer: Generation, *, vocab_size: int, weight_version: str | None) -> Refusal | None:
+    """None where the answer counts.
+
+    Args:
+        sent: uint32[p], the prompt ids as they were sent.
+        answer: what the server sent back.
+        vocab_size: ids must be below it.
+        weight_version: the version this server was started with; None = not known, not compared.
+    """
+    return _lengths(sent, answer) or _echo(sent, answer) or _ids(answer, vocab_size) or _weights(answer, weight_version)
+
+
+def _lengths(sent: Ids, answer: Generation) -> Refusal | None:
+    got = len(answer.output_ids)
+    if got != answer.completion_tokens:
+        return Refusal(
+            "length_mismatch",
+            f"The server counts {answer.completion_tokens} completion tokens and sent {got} output ids.",
+        )
+    if answer.prompt_tokens != len(sent):
+        return Refusal(
+            "prompt_mismatch", f"{len(sent)} prompt ids were sent; the server counts {answer.prompt_tokens}."
+        )
+    if not got:
+        return Refusal("output_empty", "The server generated nothing: not even a stop id.")
+    return None
+
+
+def _echo(sent: Ids, answer: Generation) -> Refusal | None:
+    echo = answer.prompt_ids
+    if echo is None:
+        return Refusal("echo_missing", "The server did not send back prompt_token_ids, so what it saw is not proven.")
+    if not np.array_equal(echo, sent):
+        if len(echo) != len(sent):
+            return Refusal("echo_mismatch", f"{len(sent)} prompt ids were sent and {len(echo)} came back.")
+        where = int(np.flatnonzero(echo != sent)[0])
+        return Refusal(
+            "echo_mismatch", f"Prompt id {where} was sent as {int(sent[where])} and came back as {int(echo[where])}."
+        )
+    return None
+
+
+def _ids(answer: Generation, vocab_size: int) -> Refusal | None:
+    worst = int(answer.output_ids.max())
+    if worst >= vocab_size:
+        where = int(answer.output_ids.argmax())
+        return Refusal(
+            "id_out_of_vocabulary",
+            f"Output id {where} is {worst}, outside the model's vocabulary of {vocab_size}.",
+        )
+    return None
+
+
+def _weights(answer: Generation, weight_version: str | None) -> Refusal | None:
+    if weight_version is not None and answer.weight_version != weight_version:
+        return Refusal(
+            "weight_version_mismatch",
+            f"The answer comes from weights {answer.weight_version!r}; this server was checked with {weight_version!r}.",
+        )
+    return None
