@@ -24,6 +24,7 @@ class Identity:
     session_id: int | None = None
 
 
-def allows(role: str, needed: Role) -> bool:
-    """Whether `role` reaches `needed`; a role nobody knows reaches nothing."""
-    return role in ROLES and ROLES.index(role) >= ROLES.index(needed)
+def allows(role: str, needed: str) -> bool:
+    """Whether `role` reaches `needed`; a role nobody knows reaches nothing, and nobody reaches it."""
+    ladder: tuple[str, ...] = ROLES
+    return role in ladder and needed in ladder and ladder.index(role) >= ladder.index(needed)

@@ -1,0 +1,79 @@
+"""JSON bodies, read strictly: what the database or a browser could not hold is refused here, once, for every route.
+
+Python's reader takes `NaN`, half a surrogate pair and nesting without end; none of them is JSON that others can read.
+"""
+
+import json
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
+
+_UNSTORABLE = re.compile("[\ud800-\udfff\0]")
+
+
+def _refuse_constant(name: str) -> None:
+    raise json.JSONDecodeError(f"{name} is not JSON", name, 0)
+
+
+def _refuse_unstorable(text: str, value: object) -> None:
+    """Walk without recursion: depth is the sender's choice."""
+    pending: list[object] = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending.extend(item)
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)
+        elif isinstance(item, str) and _UNSTORABLE.search(item):
+            raise json.JSONDecodeError("a string holds U+0000 or half a surrogate pair", text, 0)
+
+
+class StrictRequest(Request):
+    """A request whose `json()` refuses what is not JSON."""
+
+    async def json(self) -> Any:
+        """The body.
+
+        Raises:
+            json.JSONDecodeError: not UTF-8, not JSON, too deep, or with text that cannot be stored.
+        """
+        if not hasattr(self, "_json"):
+            raw = await self.body()
+            try:
+                text = raw.decode("utf-8-sig")
+            except UnicodeDecodeError as error:
+                raise json.JSONDecodeError("not UTF-8", "", error.start) from error
+            try:
+                value = json.loads(text, parse_constant=_refuse_constant)
+            except RecursionError as error:
+                raise json.JSONDecodeError("nested too deep", text, 0) from error
+            except json.JSONDecodeError:
+                raise
+            except ValueError as error:  # an integer of more digits than Python reads
+                raise json.JSONDecodeError("a number has too many digits", text, 0) from error
+            if "\\u" in text:
+                _refuse_unstorable(text, value)
+            self._json = value
+        return self._json
+
+
+class StrictRoute(APIRoute):
+    """A route whose body is read by `StrictRequest`."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """FastAPI's handler, given the stricter request."""
+        handler = super().get_route_handler()
+
+        async def strict(request: Request) -> Response:
+            return await handler(StrictRequest(request.scope, request.receive))
+
+        return strict
+
+
+def make_router(*, tag: str, prefix: str = "") -> APIRouter:
+    """A router for one noun of the REST interface."""
+    return APIRouter(prefix=prefix, tags=[tag], route_class=StrictRoute)

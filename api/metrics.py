@@ -1,0 +1,99 @@
+"""Figures for Prometheus: what the database counts, and how requests go."""
+
+import time
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from sqlalchemy import func
+from sqlmodel import col, select
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from db.engine import Database
+from db.tables import Backend, Run, RunCategory
+
+BUCKETS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class DatabaseFigures(Collector):
+    """Backends and runs by state, samples and tokens by run: read when asked, from rows and counters, never counted out."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Nothing ahead of time: the registry need not ask the database when it is made."""
+        return []
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The figures as they stand."""
+        backends = GaugeMetricFamily("draftmill_backends", "Backends by observed state.", labels=["state"])
+        runs = GaugeMetricFamily("draftmill_runs", "Runs by state.", labels=["state"])
+        samples = GaugeMetricFamily("draftmill_samples", "Samples of a run by state.", labels=["run", "state"])
+        tokens = GaugeMetricFamily("draftmill_tokens", "Tokens of a run's done samples.", labels=["run", "kind"])
+        sums = [func.sum(getattr(RunCategory, name)) for name in (*_STATES, *_TOKENS)]
+        with self._db.read() as session:
+            for state, count in session.execute(
+                select(Backend.observed_state, func.count()).group_by(Backend.observed_state)
+            ):
+                backends.add_metric([state], count)
+            for state, count in session.execute(select(Run.state, func.count()).group_by(Run.state)):
+                runs.add_metric([state], count)
+            for row in session.execute(
+                select(col(RunCategory.run_id), *sums).group_by(col(RunCategory.run_id))
+            ):
+                for name, value in zip(_STATES, row[1 : 1 + len(_STATES)], strict=True):
+                    samples.add_metric([str(row[0]), name], float(value))
+                for name, value in zip(_TOKENS, row[1 + len(_STATES) :], strict=True):
+                    tokens.add_metric([str(row[0]), name.removesuffix("_tokens")], float(value))
+        yield from (backends, runs, samples, tokens)
+
+
+_STATES = ("pending", "in_flight", "done", "failed", "skipped", "flagged")
+_TOKENS = ("prompt_tokens", "completion_tokens")
+
+
+class Metrics:
+    """One app's figures."""
+
+    def __init__(self, db: Database) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(DatabaseFigures(db))
+        self.requests = Counter(
+            "draftmill_http_requests", "Requests answered.", ["method", "route", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "draftmill_http_seconds", "Time until an answer began.", ["route"], buckets=BUCKETS, registry=self.registry
+        )
+
+    def text(self) -> bytes:
+        """All of it, in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+
+class MetricsMiddleware:
+    """Counts requests by route (never by address: those are without number)."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve and count."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = getattr(scope.get("route"), "path", "other")
+                self._metrics.requests.labels(_method(scope["method"]), route, str(message["status"])).inc()
+                self._metrics.seconds.labels(route).observe(time.perf_counter() - began)
+            await send(message)
+
+        await self._app(scope, receive, counted)
+
+
+def _method(name: str) -> str:
+    return name if name in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} else "other"

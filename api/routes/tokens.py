@@ -1,0 +1,62 @@
+"""Tokens without a run: formats, flag codes, rendering and cutting."""
+
+from api.deps import Ctx, Reviewer
+from api.jsonbody import make_router
+from api.schemas import (
+    FlagCodeView,
+    RenderedView,
+    RenderRequest,
+    RenderWarningView,
+    SegmentedView,
+    SegmentRequest,
+    TokenFormatView,
+)
+from inference.model import Page
+from inference.quality.flags import FLAG_CODES
+from inference.review.pieces import piece_views
+from inference.review.samples import segment_ids
+from inference.tokens.formats import all_formats
+from inference.tokens.rendering import render
+
+router = make_router(tag="tokens")
+
+
+@router.get("/token-formats")
+def token_formats(_: Reviewer) -> Page[TokenFormatView]:
+    """Every model family that is known, and its markers."""
+    return Page(
+        items=[
+            TokenFormatView(name=known.name, title=known.title, markers=list(known.markers())) for known in all_formats()
+        ]
+    )
+
+
+@router.get("/flags")
+def flag_codes(_: Reviewer) -> Page[FlagCodeView]:
+    """Every flag code, its severity and its meaning."""
+    return Page(
+        items=[FlagCodeView(code=flag.code, severity=flag.severity, meaning=flag.meaning) for flag in FLAG_CODES.values()]
+    )
+
+
+@router.post("/render")
+def render_prompt(_: Reviewer, body: RenderRequest, ctx: Ctx) -> RenderedView:
+    """A conversation as the exact prompt ids that a run would send."""
+    tokenizer = ctx.tokenizers.get(body.tokenizer)
+    rendered = render(tokenizer, body.messages, body.tools, body.chat_template_kwargs)
+    return RenderedView(
+        ids=rendered.ids.tolist(),
+        text=rendered.text,
+        pieces=piece_views(tokenizer, rendered.ids),
+        warnings=[RenderWarningView(code=warning.code, message=warning.message) for warning in rendered.warnings],
+    )
+
+
+@router.post("/segment")
+def segment(_: Reviewer, body: SegmentRequest, ctx: Ctx) -> SegmentedView:
+    """Output ids cut into segments that tile them, and what the checks find."""
+    tokenizer = ctx.tokenizers.get(body.tokenizer)
+    cut = segment_ids(
+        ctx, tokenizer, body.token_format, body.prompt_ids, body.output_ids, body.finish_reason, body.tools
+    )
+    return SegmentedView(segments=list(cut.segments), flags=list(cut.flags))

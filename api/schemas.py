@@ -1,0 +1,209 @@
+"""What REST reads and shows that no service has a model for."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from inference.model import View
+from inference.review.views import FlagView, PieceView, SegmentView
+from inference.runs.views import RunView
+
+Role = Literal["reviewer", "operator", "admin"]
+MAX_IDS = 1_000_000
+TokenId = Annotated[int, Field(ge=0, lt=2**32)]
+Ids = Annotated[list[TokenId], Field(max_length=MAX_IDS)]
+
+
+class Body(BaseModel):
+    """A request body: a field nobody knows is an error, not a wish unheard."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+class Me(View):
+    """Who I am; `csrf` is what a cookie session's changes must carry in `X-CSRF-Token`."""
+
+    id: int
+    name: str
+    role: str
+    via: str
+    csrf: str
+
+
+class UserView(View):
+    """A user."""
+
+    id: int
+    name: str
+    role: str
+    disabled: bool
+    created_at: datetime
+
+
+class NewUser(Body):
+    """A user to be."""
+
+    name: str
+    role: Role
+
+
+class UserChanges(Body):
+    """What to change of a user; what is left out stays."""
+
+    name: str | None = None
+    role: Role | None = None
+    disabled: bool | None = None
+
+
+class NewToken(Body):
+    """A token to be; the label says what it is for."""
+
+    label: str = Field("", max_length=80)
+
+
+class TokenView(View):
+    """A token, without its secret."""
+
+    id: int
+    label: str
+    created_at: datetime
+    last_used_at: datetime | None
+    revoked: bool
+
+
+class ShownToken(View):
+    """A token just made: `token` is shown this once."""
+
+    id: int
+    label: str
+    token: str
+    created_at: datetime
+
+
+class ShownLink(View):
+    """A one-time log-in path just made: shown this once."""
+
+    path: str
+    expires_at: datetime
+
+
+class AuditView(View):
+    """Who did what to which thing, and when."""
+
+    id: int
+    at: datetime
+    by: str
+    action: str
+    subject: str
+    detail: dict[str, Any]
+
+
+class RenderRequest(Body):
+    """A conversation to render as a run would."""
+
+    tokenizer: str
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]] | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+
+
+class RenderWarningView(View):
+    """What the rendering lost or did twice."""
+
+    code: str
+    message: str
+
+
+class RenderedView(View):
+    """The exact prompt: its ids, their text, and each token for display."""
+
+    ids: list[int]
+    text: str
+    pieces: list[PieceView]
+    warnings: list[RenderWarningView]
+
+
+class SegmentRequest(Body):
+    """Output ids to be cut as a run would cut them."""
+
+    tokenizer: str
+    token_format: str
+    prompt_ids: Ids = []
+    output_ids: Ids
+    finish_reason: str | None = None
+    tools: list[dict[str, Any]] | None = None
+
+
+class SegmentedView(View):
+    """Segments that tile the output ids, and what the checks found."""
+
+    segments: list[SegmentView]
+    flags: list[FlagView]
+
+
+class TokenFormatView(View):
+    """One model family's delimiters, as declared."""
+
+    name: str
+    title: str
+    markers: list[str]
+
+
+class FlagCodeView(View):
+    """A flag code, its severity, and what it means."""
+
+    code: str
+    severity: str
+    meaning: str
+
+
+class RegenerateRequest(Body):
+    """Which samples to make again, and with what changes."""
+
+    filter: dict[str, Any]
+    sampling: dict[str, Any] | None = None
+    backend_ids: list[int] | None = None
+    expected_count: int | None = Field(None, ge=0)
+
+
+class ReviewBody(Body):
+    """My whole review: what is left out is taken away."""
+
+    verdict: Literal["good", "bad", "unsure"] | None = None
+    tags: list[str] = Field([], max_length=100)
+    note: str = ""
+
+
+class NewComment(Body):
+    """A remark, on a half-open token range or on the whole."""
+
+    body: str
+    start: int | None = Field(None, ge=0)
+    end: int | None = Field(None, ge=0)
+
+
+class NewTag(Body):
+    """A tag; `key` is its number key, 1 to 10 (10 is `0`)."""
+
+    name: str
+    key: int | None = None
+
+
+class NewExport(Body):
+    """What to export of a run, and how."""
+
+    format: str
+    filter: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+
+
+class AffectedRun(RunView):
+    """A run as it stands after a change, and how many samples the change touched."""
+
+    affected: int
+
+    @classmethod
+    def of(cls, run: RunView, affected: int) -> "AffectedRun":
+        """The run, with the count."""
+        return cls(**dict(run), affected=affected)
