@@ -1,0 +1,17 @@
+"""Qwen3, thinking and instruct: `<think>` by the model or the prompt, Hermes-style calls. Its markers are not flagged special."""
+
+from inference.tokens.declaration import Calls, Think, TokenFormat
+from inference.tokens.payloads.hermes import read_hermes
+
+FORMAT = TokenFormat(
+    name="qwen3",
+    title="Qwen3 (hybrid, thinking and instruct)",
+    think=Think("<think>", "</think>"),
+    calls=Calls("<tool_call>", "</tool_call>"),
+    payload=read_hermes,
+    turn_starts=("<|im_start|>",),
+    never_in_answer=("<tool_response>", "</tool_response>"),
+    stops=("<|im_end|>",),
+    expects="by_template",
+    signature=("<think>", "</think>", "<|im_start|>"),
+)

@@ -1,0 +1,68 @@
+"""What segmentation says: ranges that tile the output ids, and notes about what was met on the way.
+
+The seven rules of segmentation are carried out in `blocks.py`; this module only holds their words. All ranges are half-open, in
+positions of the output ids.
+"""
+
+from enum import Enum
+from typing import Literal, NamedTuple
+
+SegmentKind = Literal["reasoning", "content", "tool_call", "control", "malformed"]
+Ending = Literal["close", "tool_call", "stop", "end"]
+KINDS: tuple[SegmentKind, ...] = ("reasoning", "content", "tool_call", "control", "malformed")
+"""In the order of their bits: the first kind is bit 0."""
+
+
+class PromptState(Enum):
+    """How the prompt leaves the think block of the turn that is to be written."""
+
+    UNKNOWN = "unknown"
+    """No prompt ids were given"""
+    NONE = "none"
+    """The prompt says nothing: the model opens the block itself, or does not think"""
+    OPEN = "open"
+    """The output begins inside reasoning"""
+    CLOSED = "closed"
+    """Reasoning is over, or was switched off: the output begins as content"""
+
+
+class Segment(NamedTuple):
+    """Ids [start, end) and what they are; `channel` where the family names one (a harmony channel)."""
+
+    kind: SegmentKind
+    start: int
+    end: int
+    channel: str | None = None
+
+
+class Note(NamedTuple):
+    """Something about the delimiters at [start, end), by its flag code; `detail` picks among the sentences of one code."""
+
+    code: str
+    start: int
+    end: int
+    detail: str = ""
+
+
+class Reasoning(NamedTuple):
+    """One block of reasoning: its ids [start, end), the range with its delimiters, and what ended it."""
+
+    start: int
+    end: int
+    outer_start: int
+    outer_end: int
+    ended_by: Ending
+
+
+class Segmentation(NamedTuple):
+    """The tiles in source order, the notes in source order, and what flags need to know besides."""
+
+    segments: tuple[Segment, ...]
+    notes: tuple[Note, ...]
+    reasoning_tokens: int
+    reasoning: tuple[Reasoning, ...] = ()
+    prompt_state: PromptState = PromptState.UNKNOWN
+    stop: int | None = None
+    """Position of the first stop id"""
+    calls_empty: tuple[tuple[int, int], ...] = ()
+    """Calls with nothing between their markers: the range of the markers (no segment can hold them)"""
