@@ -89,6 +89,11 @@ class FakeSglang:
         left = list(answers)
         self.script = lambda _call: left.pop(0) if left else None
 
+    async def until_live(self, count: int) -> None:
+        """Waits (on the test's own loop) until exactly so many prompts are in flight."""
+        while len(self.model.live) != count:  # noqa: ASYNC110  (the other thread's loop has no event for this one)
+            await asyncio.sleep(0.005)
+
     async def serve(self) -> None:
         """Listens; returns when bound."""
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
