@@ -78,7 +78,7 @@ def pause_run(s: Session, run_id: int, *, by: str = "") -> Run:
         NotFound: no such run.
         Conflict: `illegal_move`, it is neither queued nor running.
     """
-    run = _checked(s, run_id, "pause", ("queued", "running"))
+    run = check_action(s, run_id, "pause", ("queued", "running"))
     reason = f"Paused by {by}." if by else "Paused by a person."
     to = "paused" if run.state == "queued" else "pausing"
     return move_run(s, run_id, to, reason_kind="person", reason=reason, only_from=(run.state,))
@@ -91,7 +91,7 @@ def resume_run(s: Session, run_id: int) -> Run:
         NotFound: no such run.
         Conflict: `illegal_move`, it is neither paused nor failed.
     """
-    run = _checked(s, run_id, "resume", ("paused", "failed"))
+    run = check_action(s, run_id, "resume", ("paused", "failed"))
     run.generation += 1
     s.add(run)
     s.flush()
@@ -106,7 +106,7 @@ def cancel_run(s: Session, run_id: int, *, by: str = "") -> Run:
         Conflict: `illegal_move`, it has ended already.
     """
     states = ("queued", "running", "pausing", "paused")
-    _checked(s, run_id, "cancel", states)
+    check_action(s, run_id, "cancel", states)
     reason = f"Cancelled by {by}." if by else "Cancelled by a person."
     return move_run(s, run_id, "cancelling", reason_kind="person", reason=reason, only_from=states)
 
@@ -131,7 +131,7 @@ def retry_failed(s: Session, run_id: int) -> int:
 
 def regenerate(
     s: Session,
-    ctx: Context,
+    ctx: Context,  # noqa: ARG001  (what acts on runs is called alike, and later checks will need it)
     run_id: int,
     flt: Filter,
     sampling: dict[str, Any] | Sampling | None = None,
@@ -165,7 +165,7 @@ def regenerate(
                 "count_changed", f"The filter matches {found:,} samples now, not {expected_count:,}: look again first."
             )
     run.generation += 1
-    change = _override(s, ctx, run, sampling, backend_ids)
+    change = _override(s, run, sampling, backend_ids)
     if change:
         run.overrides = {**run.overrides, str(run.generation): change}
     s.add(run)
@@ -185,7 +185,7 @@ def delete_run(ctx: Context, run_id: int) -> None:
         Conflict: `illegal_move`, pause or cancel it first.
     """
     with ctx.db.write() as s:
-        _checked(s, run_id, "delete", ("paused", *SETTLED))
+        check_action(s, run_id, "delete", ("paused", *SETTLED))
         samples = select(col(Sample.id)).where(col(Sample.run_id) == run_id)
         s.execute(delete(Comment).where(col(Comment.sample_id).in_(samples)))
         for table in (SampleTag, Review, SampleFlag, Attempt, Sample, Export, RunEvent, RunCategory, RunBackend):
@@ -194,7 +194,13 @@ def delete_run(ctx: Context, run_id: int) -> None:
     ctx.ids.drop(run_id)
 
 
-def _checked(s: Session, run_id: int, action: str, states: Sequence[str]) -> Run:
+def check_action(s: Session, run_id: int, action: str, states: Sequence[str]) -> Run:
+    """The run, if it is in one of these states.
+
+    Raises:
+        NotFound: no such run.
+        Conflict: `illegal_move`, with the actions that are legal now.
+    """
     run = get_run(s, run_id)
     if run.state not in states:
         allowed = run_actions(s, run)
@@ -208,12 +214,11 @@ def _checked(s: Session, run_id: int, action: str, states: Sequence[str]) -> Run
 
 
 def _redoable(s: Session, run_id: int, action: str) -> Run:
-    return _checked(s, run_id, action, ("running", "paused", *SETTLED))
+    return check_action(s, run_id, action, ("running", "paused", *SETTLED))
 
 
 def _override(
     s: Session,
-    ctx: Context,
     run: Run,
     sampling: dict[str, Any] | Sampling | None,
     backend_ids: Sequence[int] | None,

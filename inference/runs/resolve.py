@@ -127,16 +127,21 @@ def resolve_settings(s: Session, ctx: Context, new: NewRun) -> tuple[RunSettings
     facts = [server_facts(backend) for backend in backends]
     _same_model(backends, facts, notes)
     tokenizer = _tokenizer(ctx, new, backends[0], facts[0], notes)
-    token_format = _token_format(new, tokenizer, notes)
+    bound = _token_format(new, tokenizer, notes)
     context_length, max_prompt = _context(tokenizer, facts, notes)
     sampling = _sampling(new.sampling, tokenizer, context_length, notes)
-    if any(not 0 <= number < tokenizer.vocab_size for number in sampling.stop_token_ids or ()):
+    vocab_size = _vocabulary(tokenizer, facts, notes)
+    if any(not 0 <= number < vocab_size for number in sampling.stop_token_ids or ()):
         raise Invalid(
             "stop_id_out_of_vocabulary",
-            f"A stop_token_ids entry is outside the vocabulary of {tokenizer.vocab_size} ids.",
+            f"A stop_token_ids entry is outside the vocabulary of {vocab_size} ids.",
             field="sampling.stop_token_ids",
         )
-    notes.note("stop_ids", sorted(tokenizer.stop_ids), "end-of-sequence ids of tokenizer, config and generation_config")
+    notes.note(
+        "stop_ids",
+        sorted(bound.stop_ids),
+        "token format, and end-of-sequence ids of tokenizer, config and generation_config",
+    )
     frozen = RunSettings(
         prompt_set_id=new.prompt_set_id,
         backend_ids=tuple(dict.fromkeys(new.backend_ids)),
@@ -144,9 +149,9 @@ def resolve_settings(s: Session, ctx: Context, new: NewRun) -> tuple[RunSettings
         tokenizer=tokenizer.name,
         tokenizer_sha256=tokenizer.sha256,
         template_sha256=tokenizer.template_sha256,
-        vocab_size=tokenizer.vocab_size,
-        stop_ids=tuple(sorted(tokenizer.stop_ids)),
-        token_format=token_format,
+        vocab_size=vocab_size,
+        stop_ids=tuple(sorted(bound.stop_ids)),
+        token_format=bound.name,
         sampling=sampling,
         seed=_seed(new, notes),
         chat_template_kwargs=new.chat_template_kwargs,
@@ -196,18 +201,28 @@ def _tokenizer(ctx: Context, new: NewRun, backend: Backend, facts: ServerFacts, 
     return tokenizer
 
 
-def _token_format(new: NewRun, tokenizer: Tokenizer, notes: Resolution) -> str:
+def _token_format(new: NewRun, tokenizer: Tokenizer, notes: Resolution) -> formats.BoundFormat:
     if new.token_format:
         name, source = new.token_format, "request"
     else:
         suggestion = formats.suggest(tokenizer)
         name, source = suggestion.name, f"tokenizer: {suggestion.reason}"
     try:
-        formats.bind(formats.get_format(name), tokenizer)
+        bound = formats.bind(formats.get_format(name), tokenizer)
     except TokensError as error:
         raise Invalid(error.code, error.message, field="token_format") from error
     notes.note("token_format", name, source)
-    return name
+    return bound
+
+
+def _vocabulary(tokenizer: Tokenizer, facts: list[ServerFacts], notes: Resolution) -> int:
+    said = [fact.vocab_size for fact in facts if fact.vocab_size]
+    size = min([tokenizer.vocab_size, *said])
+    own = size == tokenizer.vocab_size
+    notes.note(
+        "vocab_size", size, "tokenizer and its model's config" if own else "server: smaller than the tokenizer's"
+    )
+    return size
 
 
 def _context(tokenizer: Tokenizer, facts: list[ServerFacts], notes: Resolution) -> tuple[int, int]:

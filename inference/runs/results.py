@@ -45,6 +45,11 @@ class Lens:
     tokenizer: Tokenizer
     bound: BoundFormat
 
+    @property
+    def stop_ids(self) -> frozenset[int]:
+        """The ids that end an answer: the family's, the tokenizer's, and those the run asked for."""
+        return self.bound.stop_ids.union(self.settings.sampling.stop_token_ids or ())
+
 
 @dataclass(slots=True)
 class Written:
@@ -130,7 +135,7 @@ def _look(lens: Lens, outcome: Outcome) -> _Row:
                 outcome.finish_reason or "",
                 outcome.finish_matched,
                 tools=work.tools,
-                stop_ids=lens.tokenizer.stop_ids,
+                stop_ids=lens.stop_ids,
             )
         except Exception as error:
             log.exception("inspection_failed", sample_id=work.sample_id, attempt=outcome.number)
@@ -155,7 +160,7 @@ def flag_values(flag: Flag) -> dict[str, Any]:
         "severity": flag.severity,
         "start": flag.start,
         "end": flag.end,
-        "message": _clean(flag.message),
+        "message": clean_text(flag.message),
     }
 
 
@@ -252,15 +257,13 @@ def _attempt_values(run_id: int, row: _Row) -> dict[str, Any]:
         "run_id": run_id,
         "state": "done" if outcome.ending is Ending.DONE else "failed",
         "finish_reason": outcome.finish_reason,
-        "finish_matched": None
-        if outcome.finish_matched is None
-        else orjson.dumps(outcome.finish_matched).decode()[:200],
+        "finish_matched": matched_json(outcome.finish_matched),
         "prompt_tokens": outcome.prompt_tokens,
         "completion_tokens": outcome.completion_tokens,
         "reasoning_tokens": None if seen is None else seen.reasoning_tokens,
         "kinds": 0 if seen is None else seen.kinds,
         "flag_count": row.counted,
-        "preview": "" if seen is None else _clean(seen.preview),
+        "preview": "" if seen is None else clean_text(seen.preview),
         "segments": [] if seen is None else segments_json(seen),
         "sampling": outcome.sampling,
         "backend_id": outcome.backend_id,
@@ -288,14 +291,29 @@ def _sample_values(row: _Row) -> dict[str, Any]:
         "reasoning_tokens": None if seen is None else seen.reasoning_tokens,
         "kinds": 0 if seen is None else seen.kinds,
         "flag_count": row.counted,
-        "preview": "" if seen is None else _clean(seen.preview),
+        "preview": "" if seen is None else clean_text(seen.preview),
         "error_code": outcome.error_code,
         "error": _cut(outcome.error),
         "backend_id": outcome.backend_id,
     }
 
 
-def _clean(text: str) -> str:
+def matched_json(matched: Any) -> str | None:
+    """The stop id or string as its column keeps it."""
+    return None if matched is None else clean_text(orjson.dumps(matched).decode())[:200]
+
+
+def matched_value(stored: str | None) -> Any:
+    """What `matched_json` kept; a string too long for the column comes back as it stands, cut."""
+    if stored is None:
+        return None
+    try:
+        return orjson.loads(stored)
+    except orjson.JSONDecodeError:
+        return stored
+
+
+def clean_text(text: str) -> str:
     """PostgreSQL stores no NUL in text, and a model may well generate one: it is shown as its picture."""
     return text.replace("\0", "\u2400")
 
@@ -303,7 +321,7 @@ def _clean(text: str) -> str:
 def _cut(text: str | None) -> str | None:
     if text is None:
         return None
-    return _clean(text if len(text) <= _MAX_ERROR else text[: _MAX_ERROR - 1] + "…")
+    return clean_text(text if len(text) <= _MAX_ERROR else text[: _MAX_ERROR - 1] + "…")
 
 
 def _for_guard(row: _Row) -> guards.Outcome:

@@ -79,6 +79,8 @@ class Runner:
         self._trip: Trip | None = None
         self._crash: BaseException | None = None
         self._meter = Meter(clock)
+        self._looked = self._measured = float("-inf")
+        self._planned = False
         self._progress: dict[str, Any] = {}
         self._said: tuple[str, str] | None = None
         self._overrides: dict[int, dict[str, Any]] = {}
@@ -114,44 +116,48 @@ class Runner:
         self._wake.set()
 
     async def _work(self, stop: asyncio.Event) -> None:
-        looked, measured = float("-inf"), self._clock()
-        planned = False
         while not stop.is_set():
             if self._crash is not None:
                 raise self._crash
-            at = self._clock()
-            if at - looked >= LOOK_S:
-                looked = at
-                seen = await self._call(runstate.look, self._ctx, self.run_id)
-                self._take_over(seen)
-                if seen.state == "pausing":
-                    return await self._pause()
-                if seen.state == "cancelling":
-                    return await self._cancel()
-                if seen.state not in {"queued", "running"}:
-                    return None
-                if not planned:
-                    planned = not await self._call(plan_batch, self._ctx, self.run_id, self._lens.settings)
-                    looked = at if planned else float("-inf")
-                    continue
-                await self._say(seen)
-            if self._clock() - measured >= EVERY_S:
-                measured = self._clock()
+            if self._clock() - self._looked >= LOOK_S and not await self._look():
+                return
+            if self._clock() - self._measured >= EVERY_S:
                 await self._measure()
             if self._trip is not None or self._writer.trouble is not None:
                 await self._stop_for_cause()
-                looked = float("-inf")
                 continue
             self._dispatch()
             if await self._finished():
-                return None
+                return
             await self._rest()
-        return await self._leave()
+        await self._leave()
+
+    async def _look(self) -> bool:
+        """Take over how things stand and do what is wanted; False where the run needs no more of us."""
+        seen = await self._call(runstate.look, self._ctx, self.run_id)
+        self._looked = self._clock()
+        self._take_over(seen)
+        if seen.state == "pausing":
+            await self._pause()
+            return False
+        if seen.state == "cancelling":
+            await self._cancel()
+            return False
+        if seen.state not in {"queued", "running"}:
+            await self._drain(0)
+            await self._writer.flushed(LAST_WORDS_S)
+            return False
+        if not self._planned:
+            self._planned = not await self._call(plan_batch, self._ctx, self.run_id, self._lens.settings)
+            self._looked = float("-inf")
+            return True
+        await self._say(seen)
+        return True
 
     def _take_over(self, seen: runstate.Seen) -> None:
         self._lanes.update(seen.backends)
         self._overrides = seen.overrides
-        self._exhausted = seen.pending == 0
+        self._exhausted = self._planned and seen.pending == 0
         if seen.generation != self._generation:
             self._generation = seen.generation
             self._guard = self._new_guard(self._lens)
@@ -160,7 +166,7 @@ class Runner:
         thresholds = lens.settings.guard
         if thresholds is None:
             return None
-        return RunGuard(thresholds, expects_reasoning=lens.bound.expects_reasoning)
+        return RunGuard(thresholds, expects_reasoning=lens.bound.thinks)
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
@@ -318,6 +324,7 @@ class Runner:
             self._said = wanted
 
     async def _measure(self) -> None:
+        self._measured = self._clock()
         try:
             self._progress = await self._call(
                 write_progress, self._ctx, self.run_id, self._meter.rates(), len(self._active), self._progress
@@ -349,8 +356,8 @@ class Runner:
             )
         else:
             kind, reason, detail = "error", self._writer.trouble or "", {}
-        self._guard = None
-        self._trip = None
+        self._guard = self._trip = None
+        self._looked = float("-inf")
         try:
             await self._call(runstate.stop_for, self._ctx, self.run_id, kind, reason, detail)
         except DISK_ERRORS as error:

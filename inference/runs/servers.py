@@ -19,6 +19,7 @@ class ServerFacts:
     context_length: int | None
     max_input: int | None
     max_running: int | None
+    vocab_size: int | None
     weight_version: str | None
 
 
@@ -56,6 +57,7 @@ def server_facts(backend: Backend) -> ServerFacts:
         max_running=_number(info, "max_running_requests", "effective_max_running_requests_per_dp")
         or _number(first, "effective_max_running_requests_per_dp")
         or _number(launch, "max_running_requests"),
+        vocab_size=_number(info, "vocab_size"),
         weight_version=_text(info, "weight_version"),
     )
 
