@@ -68,17 +68,19 @@ def check_interpreter(settings: Settings, *, thoroughly: bool = False) -> Path:
 
 
 def _checked(settings: Settings, name: str, field: str, needed: str) -> str:
-    if is_hub_id(name):
-        return name
+    roots = [root.expanduser().resolve() for root in settings.model_roots]
     path = Path(name).expanduser()
+    if not path.is_absolute():  # relative to a root, as tokenizers are named
+        path = next((root / path for root in roots if (root / path).is_dir()), path)
     if not path.is_absolute():
+        if is_hub_id(name):
+            return name
         raise Invalid(
             "model_path_missing",
-            f"{field} must be an absolute path or a hub id like org/name, not {name!r}.",
+            f"{field} names no folder under a model root and is no hub id like org/name: {name!r}.",
             field=field,
         )
     resolved = path.resolve()
-    roots = [root.expanduser().resolve() for root in settings.model_roots]
     if not any(resolved.is_relative_to(root) for root in roots):
         raise Invalid(
             "model_path_outside",

@@ -40,16 +40,18 @@ class ServerProcess:
     Use `spawn` or `adopt`. `exit_code` is known only where it is our own child; `is_child` says so.
     """
 
-    def __init__(self, identity: Identity, marker: str, child: "subprocess.Popen[bytes] | None") -> None:
+    def __init__(
+        self, identity: Identity, marker: str, child: "subprocess.Popen[bytes] | None", *, gone: bool = False
+    ) -> None:
         self.identity = identity
         self.marker = marker
         self._child = child
         self._known: set[Identity] = {identity}
-        self._reaped = False
-        try:
-            self._pidfd: int | None = os.pidfd_open(identity.pid)
-        except OSError:
-            self._pidfd = None
+        self._reaped = gone
+        self._pidfd: int | None = None
+        if not gone:
+            with contextlib.suppress(OSError):  # an old kernel: then the identity is compared before each signal
+                self._pidfd = os.pidfd_open(identity.pid)
 
     @classmethod
     def spawn(
@@ -90,6 +92,11 @@ class ServerProcess:
             return None
         return cls(found, marker, _children.get(identity.pid))
 
+    @classmethod
+    def gone(cls, identity: Identity, marker: str) -> "ServerProcess":
+        """A handle on what is left of a tree whose main process is known to be dead: nothing is ever sent to its number."""
+        return cls(identity, marker, None, gone=True)
+
     @property
     def is_child(self) -> bool:
         """Whether we are its parent, and so shall learn its exit code."""
@@ -123,7 +130,7 @@ class ServerProcess:
         found: list[Member] = []
         for pid in psutil.pids():
             in_session = session_of(pid) == self.identity.pid
-            marked = marker_of(pid) == self.marker
+            marked = bool(self.marker) and marker_of(pid) == self.marker
             if not in_session and not marked:
                 continue
             identity = identity_of(pid)
@@ -146,7 +153,8 @@ class ServerProcess:
         """
         members = self.members()
         holds_number = (self._child is not None and not self._reaped) or self.alive()
-        if holds_number or any(group_of(member.identity.pid) == self.identity.pid for member in members):
+        in_group = any(group_of(member.identity.pid) == self.identity.pid for member in members)
+        if self.identity.pid > 1 and (holds_number or in_group):  # 0, an unknown number, would be our own group
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.identity.pid, signal.SIGKILL)  # noqa: TID251
         for member in members:
