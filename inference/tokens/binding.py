@@ -39,8 +39,9 @@ class BoundFormat:
         self._sections = declared.calls is not None and declared.calls.section_begin in ids
         self._roles = self._role_of_each()
         self._tables: dict[frozenset[int], RoleTable] = {}
-        template = tokenizer.template or ""
-        self._template_thinks = declared.think is not None and declared.think.open in template
+        self._template_thinks: bool | None = None
+        if declared.think is not None and tokenizer.template is not None:
+            self._template_thinks = declared.think.open in tokenizer.template
 
     def _role_of_each(self) -> dict[int, Role]:
         declared = self.format
@@ -91,13 +92,16 @@ class BoundFormat:
             return PromptState.NONE
         return PromptState.OPEN if delimiters[-1] == Role.THINK_OPEN else PromptState.CLOSED
 
-    def expects_reasoning(self, state: PromptState) -> bool:
-        """Whether reasoning is due in an answer to a prompt that leaves the think block so."""
-        if state is PromptState.OPEN:
-            return True
-        if state in {PromptState.CLOSED, PromptState.UNKNOWN} or not self.thinks:
+    def expects_reasoning(self, state: PromptState) -> bool | None:
+        """Whether reasoning is due after a prompt that leaves the think block so; None where nobody can tell."""
+        if not self.thinks:
             return False
-        return self.format.expects == "always" or (self.format.expects == "by_template" and self._template_thinks)
+        if state is PromptState.UNKNOWN:
+            return None
+        if state is PromptState.NONE:
+            known = {"always": True, "by_prompt": False, "never": False}
+            return known.get(self.format.expects, self._template_thinks)
+        return state is PromptState.OPEN
 
     def segment(
         self,

@@ -186,10 +186,12 @@ class _Blocks:
             self.control(at)
 
     def end_call(self, at: int, *, closed: bool) -> None:
-        if self.at == at:
-            self.calls_empty.append((at - 1, at + 1 if closed else at))
-        elif not closed:
-            self.notes.append(Note("tool_call_unclosed", self.at, at))
+        if not closed:
+            self.notes.append(
+                Note("tool_call_unclosed", min(self.at, at - 1), at)
+            )  # the marker where nothing follows it
+        elif self.at == at:
+            self.calls_empty.append((at - 1, at + 1))
         self.text(at)
         self.mode = "content"
 

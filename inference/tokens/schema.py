@@ -4,7 +4,7 @@ Only what a tool's JSON Schema says plainly is checked (types, properties, requi
 other ways is not held against the call.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from inference.tokens.payloads.arguments import describe
@@ -40,7 +40,7 @@ def _members(value: Mapping[str, JsonValue], schema: Mapping[str, Any], at: str,
     properties = schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
     extra = schema.get("additionalProperties")
-    open_ended = extra is True or isinstance(extra, Mapping) or ("properties" not in schema and depth > 0)
+    open_ended = extra is True or isinstance(extra, Mapping) or "properties" not in schema
     for key in value:
         if key not in properties and not open_ended and not schema.get("patternProperties"):
             yield CallError("tool_argument_unknown", f"The argument {at}{key} is not in the tool's schema.")
@@ -81,21 +81,17 @@ def _value(value: JsonValue, schema: Mapping[str, Any], at: str, depth: int) -> 
             yield from _value(item, schema["items"], f"{at}[{index}]", depth + 1)
 
 
+_TYPES: dict[str, Callable[[JsonValue], bool]] = {
+    "string": lambda value: type(value) is str,
+    "integer": lambda value: isinstance(value, Number) and value.is_whole,
+    "number": lambda value: isinstance(value, Number),
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+}
+
+
 def _is(value: JsonValue, name: str) -> bool:
-    match name:
-        case "string":
-            return type(value) is str
-        case "integer":
-            return isinstance(value, Number) and value.is_whole
-        case "number":
-            return isinstance(value, Number)
-        case "boolean":
-            return isinstance(value, bool)
-        case "null":
-            return value is None
-        case "array":
-            return isinstance(value, list)
-        case "object":
-            return isinstance(value, dict)
-        case _:
-            return True  # a type this schema language does not know
+    check = _TYPES.get(name)
+    return check is None or check(value)  # a type this schema language does not know is not held against the call

@@ -35,7 +35,8 @@ def read_calls(
         return (
             ToolCall(None, text, CallError("tool_name_unreadable", f"The format {bound.name} knows no tool calls.", 0)),
         )
-    parts, offset = (text,), 0
+    parts: tuple[str, ...] = (text,)
+    offset = 0
     if bound.separator_id is not None:
         places = np.flatnonzero(array == bound.separator_id)
         if places.size:
