@@ -47,10 +47,14 @@ def lens_of(ctx: Context, run: Run) -> Lens:
 
 
 def segment_views(
-    bound: BoundFormat, tokenizer: Tokenizer, output: Ids, segments: Sequence[Segment]
+    bound: BoundFormat,
+    tokenizer: Tokenizer,
+    output: Ids,
+    segments: Sequence[Segment],
+    tools: list[dict[str, Any]] | None = None,
 ) -> list[SegmentView]:
     """Segments with their text; a tool call with its name and its arguments exactly as generated."""
-    return [_segment_view(bound, tokenizer, output, segment) for segment in segments]
+    return [_segment_view(bound, tokenizer, output, segment, tools) for segment in segments]
 
 
 def stored_segments(rows: Sequence[Sequence[Any]]) -> list[Segment]:
@@ -131,7 +135,7 @@ def segment_ids(
     output = _as_ids(output_ids, "output_ids")
     seen = inspect(bound, loaded, prompt, output, finish_reason or "", None, tools=tools, stop_ids=bound.stop_ids)
     return Segmented(
-        segments=segment_views(bound, loaded, output, seen.segmentation.segments),
+        segments=segment_views(bound, loaded, output, seen.segmentation.segments, tools),
         flags=[flag_view_of(flag) for flag in seen.flags],
     )
 
@@ -142,12 +146,14 @@ def _as_ids(numbers: Sequence[int], field: str) -> Ids:
     return np.array(numbers, dtype=np.uint32)
 
 
-def _segment_view(bound: BoundFormat, tokenizer: Tokenizer, output: Ids, segment: Segment) -> SegmentView:
+def _segment_view(
+    bound: BoundFormat, tokenizer: Tokenizer, output: Ids, segment: Segment, tools: list[dict[str, Any]] | None
+) -> SegmentView:
     ids = output[segment.start : segment.end]
     text = tokenizer.decode(ids)
     if segment.kind != "tool_call":
         return SegmentView(kind=segment.kind, start=segment.start, end=segment.end, text=text, channel=segment.channel)
-    call = read_call(bound, tokenizer, ids)
+    call = read_call(bound, tokenizer, ids, tools)
     return SegmentView(
         kind=segment.kind,
         start=segment.start,

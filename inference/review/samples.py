@@ -163,7 +163,7 @@ def _read(
         segments = segments or list(again.segmentation.segments)
         if not current:
             flags = [flag_view_of(flag) for flag in again.flags]
-    return segment_views(lens.bound, lens.tokenizer, ids.output_ids, segments), flags
+    return segment_views(lens.bound, lens.tokenizer, ids.output_ids, segments, body.tools), flags
 
 
 def _attempt_views(s: Session, sample: Sample, attempts: list[Attempt]) -> list[AttemptView]:

@@ -232,11 +232,11 @@ def _override(
         except ValueError as error:
             raise Invalid("sampling_invalid", _first_line(error), field="sampling") from error
         change["sampling"] = values
-    if backend_ids:
+    if backend_ids and run.id is not None:
         backends = find_backends(s, backend_ids)
         known = set(s.exec(select(col(RunBackend.backend_id)).where(col(RunBackend.run_id) == run.id)).all())
         for backend in backends:
-            if backend.id not in known:
+            if backend.id is not None and backend.id not in known:
                 s.add(RunBackend(run_id=run.id, backend_id=backend.id))
         change["backend_ids"] = [backend.id for backend in backends]
     return change

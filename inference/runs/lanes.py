@@ -109,7 +109,7 @@ class Lane:
 
     def back_off(self, at: float) -> float:
         """The server is busy or gone: wait, longer each time, with jitter. Returns the seconds."""
-        pause = min(MAX_COOL_S, FIRST_COOL_S * 2**self.strikes) * random.uniform(0.75, 1.25)  # noqa: S311  (jitter)
+        pause: float = min(MAX_COOL_S, FIRST_COOL_S * 2**self.strikes) * random.uniform(0.75, 1.25)  # noqa: S311  (jitter)
         if at >= self.cool_until:  # many requests fail together: they are one strike
             self.strikes = min(self.strikes + 1, 16)
             self.cool_until = at + pause

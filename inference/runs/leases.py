@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import select as sa_select
 from sqlalchemy import update
 from sqlmodel import Session, col, select
 
@@ -15,7 +16,6 @@ from inference.prompts.service import prompt_bodies
 from inference.runs.outcomes import Work
 from inference.runs.rendering import Prompted, prepare_all
 from inference.runs.results import Lens
-from inference.runs.settings import RunSettings
 
 _TABLE: Any = Sample.__table__  # type: ignore[attr-defined]  # SQLModel adds it; mypy sees the class alone
 
@@ -66,21 +66,15 @@ def lease(
 def _take(
     s: Session, run_id: int, limit: int, only: Collection[int] | None, without: Collection[int]
 ) -> Sequence[dict[str, Any]]:
-    query = select(
-        col(Sample.id),
-        col(Sample.lease),
-        col(Sample.prompt_id),
-        col(Sample.turn),
-        col(Sample.repeat),
-        col(Sample.category),
-        col(Sample.attempts),
-        col(Sample.generation),
-    ).where(col(Sample.run_id) == run_id, col(Sample.state) == "pending")
+    c = _TABLE.c
+    query = sa_select(c.id, c.lease, c.prompt_id, c.turn, c.repeat, c.category, c.attempts, c.generation).where(
+        c.run_id == run_id, c.state == "pending"
+    )
     if only is not None:
-        query = query.where(col(Sample.generation).in_(only))
+        query = query.where(c.generation.in_(only))
     if without:
-        query = query.where(col(Sample.generation).not_in(without))
-    rows = s.connection().execute(query.order_by(col(Sample.id)).limit(limit).with_for_update()).mappings().all()
+        query = query.where(c.generation.not_in(without))
+    rows = s.connection().execute(query.order_by(c.id).limit(limit).with_for_update()).mappings().all()
     if not rows:
         return []
     ids = [row["id"] for row in rows]
@@ -120,15 +114,3 @@ def _sorted(taken: Sequence[dict[str, Any]], prompted: dict[int, Prompted]) -> L
         else:
             leased.refused.append((work, prompt))
     return leased
-
-
-def overrides_of(ctx: Context, run_id: int) -> dict[int, dict[str, Any]]:
-    """{generation: what its regenerate changed}, for the samples that carry that generation."""
-    with ctx.db.read() as s:
-        stored = s.exec(select(Run.overrides).where(col(Run.id) == run_id)).first() or {}
-    return {int(generation): change for generation, change in stored.items()}
-
-
-def settings_of(run: Run) -> RunSettings:
-    """A run's frozen settings."""
-    return RunSettings.model_validate(run.settings)

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, update
-from sqlmodel import Session, col, select
+from sqlalchemy import bindparam, delete, insert, select, update
+from sqlmodel import Session
 
 from db.errors import Unavailable
 from db.queries.counters import apply_deltas
@@ -72,20 +72,21 @@ def rederive(ctx: Context, run_id: int) -> int:
 
 
 def _next(s: Session, run_id: int, after: int) -> list[Any]:
+    sample, attempt = _SAMPLES.c, _ATTEMPTS.c
     query = (
         select(
-            col(Sample.id),
-            col(Sample.attempt),
-            col(Sample.lease),
-            col(Sample.prompt_id),
-            col(Sample.category),
-            col(Attempt.finish_reason),
-            col(Attempt.finish_matched),
+            sample.id,
+            sample.attempt,
+            sample.lease,
+            sample.prompt_id,
+            sample.category,
+            attempt.finish_reason,
+            attempt.finish_matched,
         )
-        .join(Attempt, (col(Attempt.sample_id) == col(Sample.id)) & (col(Attempt.number) == col(Sample.attempt)))
-        .where(col(Sample.run_id) == run_id, col(Sample.state) == "done", col(Sample.id) > after)
+        .join(_ATTEMPTS, (attempt.sample_id == sample.id) & (attempt.number == sample.attempt))
+        .where(sample.run_id == run_id, sample.state == "done", sample.id > after)
     )
-    return list(s.connection().execute(query.order_by(col(Sample.id)).limit(BATCH)).all())
+    return list(s.connection().execute(query.order_by(sample.id).limit(BATCH)).all())
 
 
 def _again(lens: Lens, row: Any, stored: Any, body: Any) -> dict[str, Any]:
@@ -127,16 +128,16 @@ def _of_prompt(lens: Lens, body: Any) -> tuple[Any, ...]:
 def _write(s: Session, run_id: int, looked: list[dict[str, Any]]) -> int:
     """Write those that are still what they were when they were read."""
     connection = s.connection()
-    query = select(col(Sample.id), col(Sample.lease), col(Sample.flag_count))
-    query = query.where(col(Sample.id).in_([item["id"] for item in looked]), col(Sample.state) == "done")
-    current = {row.id: row for row in connection.execute(query.order_by(col(Sample.id)).with_for_update()).all()}
+    c = _SAMPLES.c
+    query = select(c.id, c.lease, c.flag_count).where(c.id.in_([item["id"] for item in looked]), c.state == "done")
+    current = {row.id: row for row in connection.execute(query.order_by(c.id).with_for_update()).all()}
     fresh = [item for item in looked if item["id"] in current and current[item["id"]].lease == item["lease"]]
     if not fresh:
         return 0
     deltas: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for item in fresh:
         deltas[item["category"]]["flagged"] += (item["flag_count"] > 0) - (current[item["id"]].flag_count > 0)
-    figures = {name: bindparam(f"new_{name}") for name in _FIGURES}
+    figures: dict[str, Any] = {name: bindparam(f"new_{name}") for name in _FIGURES}
     values = [
         {
             "key_id": item["id"],

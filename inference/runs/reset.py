@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from sqlalchemy import case, delete, func, update
+from sqlalchemy import select as sa_select
 from sqlmodel import Session, col, select
 
 from db.queries.counters import apply_deltas
@@ -32,7 +33,7 @@ def reset_samples(s: Session, run_id: int, ids: Sequence[int], *, generation: in
     """
     deltas: Deltas = defaultdict(lambda: defaultdict(int))
     done = col(Sample.state) == "done"
-    figures = select(
+    figures = sa_select(
         col(Sample.category),
         col(Sample.state),
         func.count(),
@@ -41,7 +42,7 @@ def reset_samples(s: Session, run_id: int, ids: Sequence[int], *, generation: in
         func.sum(case((done, func.coalesce(col(Sample.completion_tokens), 0)), else_=0)),
     ).where(col(Sample.run_id) == run_id, col(Sample.id).in_(ids))
     total = 0
-    for category, state, count, flagged, prompt_tokens, completion_tokens in s.exec(
+    for category, state, count, flagged, prompt_tokens, completion_tokens in s.execute(
         figures.group_by(col(Sample.category), col(Sample.state))
     ).all():
         total += count

@@ -241,7 +241,7 @@ def _execute(
     if released:
         connection.execute(_GUARDED.values(state="pending", lease=bindparam("lease")), released)
     if finals:
-        columns = {name: bindparam(name) for name in finals[0] if name not in {"key_id", "key_lease"}}
+        columns: dict[str, Any] = {name: bindparam(name) for name in finals[0] if name not in {"key_id", "key_lease"}}
         connection.execute(_GUARDED.values(**columns), finals)
         ids = [values["key_id"] for values in finals]
         connection.execute(delete(_FLAGS).where(_FLAGS.c.sample_id.in_(ids)))

@@ -1,0 +1,116 @@
+"""`python -m inference.worker`: the worker process, started and watched by the app; settings come from the environment.
+
+The end of standard input means that the app is gone: nothing more is sent, finished results go to the disk, the servers stay
+up for the next worker, and the exit status is 0. SIGTERM and SIGINT do the same. Status 3: another worker holds the data.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final
+
+import structlog
+
+from db.engine import Database
+from db.stores import open_id_store
+from inference.context import Context
+from inference.settings import Settings
+from inference.tokens.cache import TokenizerCache
+from inference.worker.lock import AlreadyRunning, worker_lock
+from inference.worker.logs import configure_logs
+from inference.worker.loop import work
+
+log = structlog.get_logger(__name__)
+
+THREADS: Final = 8
+LEAVE_S: Final = 60.0
+"""How long a worker that was told to stop may take before it goes anyway"""
+HELD: Final = 3
+
+
+def main() -> int:
+    """Run until told to stop; returns the exit status."""
+    configure_logs()
+    settings = Settings()
+    parent = Parent()
+    try:
+        with worker_lock(settings.data_dir, gone=parent.gone.is_set):
+            log.info("worker_started", pid=os.getpid(), data_dir=str(settings.data_dir))
+            _run(settings, parent)
+    except AlreadyRunning as error:
+        log.error("worker_not_started", reason=str(error))  # noqa: TRY400  (the sentence says it all)
+        return HELD
+    log.info("worker_stopped", pid=os.getpid())
+    return 0
+
+
+class Parent:
+    """Watches standard input from a thread of its own (files and /dev/null cannot be polled); a terminal is not watched."""
+
+    def __init__(self) -> None:
+        self.gone = threading.Event()
+        self._tell: Callable[[], object] | None = None
+        if not sys.stdin.isatty():
+            threading.Thread(target=self._watch, daemon=True, name="stdin").start()
+
+    def when_gone(self, tell: Callable[[], object]) -> None:
+        """Call `tell`, from the watching thread, once the parent is gone; at once if it is already."""
+        self._tell = tell
+        if self.gone.is_set():
+            tell()
+
+    def _watch(self) -> None:
+        while os.read(0, 4096):
+            pass
+        self.gone.set()
+        if self._tell is not None:
+            self._tell()
+
+
+def _run(settings: Settings, parent: Parent) -> None:
+    database = Database(settings.resolved_database_url)
+    ids = open_id_store(database, settings.data_dir)
+    tokenizers = TokenizerCache(settings.model_roots, settings.allow_remote_code)
+    ctx = Context(settings=settings, db=database, ids=ids, tokenizers=tokenizers)
+    try:
+        with ThreadPoolExecutor(THREADS, "worker") as executor, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_until_told(ctx, parent, executor))
+    finally:
+        ids.close()
+        database.dispose()
+
+
+async def _until_told(ctx: Context, parent: Parent, executor: ThreadPoolExecutor) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    parent.when_gone(partial(loop.call_soon_threadsafe, stop.set))
+    working = asyncio.create_task(work(ctx, stop, executor))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    log.info("worker_stopping")
+    done, _ = await asyncio.wait([working], timeout=LEAVE_S)
+    if not done:
+        log.warning("worker_left_work_behind", waited_s=LEAVE_S)
+        working.cancel()
+    await asyncio.gather(working, return_exceptions=not done)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The fast event loop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+if __name__ == "__main__":
+    sys.exit(main())
