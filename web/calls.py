@@ -1,7 +1,7 @@
-"""Tool-call arguments laid out for reading: only the white space between JSON tokens changes, never a token.
+"""Tool-call arguments laid out for reading: only the white space between JSON parts changes, never a part.
 
 Parsing and printing again would turn 12345678901234567890 into another number and drop repeated keys, so the raw text is
-cut into its tokens and these are written down unchanged.
+cut into its parts and these are written down unchanged.
 """
 
 import re
@@ -13,35 +13,39 @@ _STEP = "  "
 
 
 def pretty(raw: str) -> str | None:
-    """Indented `raw`, or None where it has no JSON tokens (an unclosed string): then only the raw text is true."""
-    tokens: list[str] = []
+    """Indented `raw`, or None where it has no JSON parts (an unclosed string): then only the raw text is true."""
+    parts: list[str] = []
     at = 0
     for match in _TOKEN.finditer(raw):
         if match.start() != at:
             return None
         at = match.end()
         if not match.group().isspace():
-            tokens.append(match.group())
-    if at != len(raw) or not tokens:
+            parts.append(match.group())
+    if at != len(raw) or not parts:
         return None
-    return "".join(_lay_out(tokens))
+    return "".join(_lay_out(parts))
 
 
-def _lay_out(tokens: list[str]) -> list[str]:
+def _lay_out(parts: list[str]) -> list[str]:
     out: list[str] = []
     depth = 0
-    for position, token in enumerate(tokens):
-        before = tokens[position - 1] if position else ""
-        if token in "}]":
+    for position, part in enumerate(parts):
+        before = parts[position - 1] if position else ""
+        if part in "}]":
             depth = max(depth - 1, 0)
             if before not in ("{", "["):
                 out.append(_line(depth))
         elif before in ("{", "[", ","):
             out.append(_line(depth))
-        elif before == ":" or (before and before not in "}]" and token not in ",:") or (before in ("}", "]") and token not in ",:"):
+        elif (
+            before == ":"
+            or (before and before not in "}]" and part not in ",:")
+            or (before in ("}", "]") and part not in ",:")
+        ):
             out.append(" ")
-        out.append(token)
-        if token in ("{", "["):
+        out.append(part)
+        if part in ("{", "["):
             depth += 1
     return out
 

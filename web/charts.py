@@ -58,7 +58,9 @@ def minimap(segments: Sequence[SegmentView], flags: Sequence[FlagView]) -> Minim
         bands.append(Band(number, segment.kind, segment.start, segment.end, round(y, 1), round(height, 1)))
         y += height + _GAP
     ticks = tuple(
-        Tick(flag.start, flag.severity, flag.message, _place(bands, flag.start)) for flag in flags if flag.start is not None
+        Tick(flag.start, flag.severity, flag.message, _place(bands, flag.start))
+        for flag in flags
+        if flag.start is not None
     )
     return Minimap(round(max(y, 1.0), 1), tuple(bands), ticks)
 
@@ -137,6 +139,14 @@ def histogram(bins: Sequence[tuple[int, int, int]], width: float = 480.0, height
     for position, (start, end, amount) in enumerate(bins):
         tall = 0.0 if not amount else max(height * amount / top, 1.5)
         columns.append(
-            Column(start, end, amount, round(position * step + 0.5, 2), round(max(step - 1, 0.5), 2), round(height - tall, 2), round(tall, 2))
+            Column(
+                start,
+                end,
+                amount,
+                round(position * step + 0.5, 2),
+                round(max(step - 1, 0.5), 2),
+                round(height - tall, 2),
+                round(tall, 2),
+            )
         )
     return Histogram(width, height, tuple(columns), bins[0][0], bins[-1][1], top)

@@ -1,11 +1,10 @@
-"""The frame of every page: templates, who is looking, security headers, and the pages for errors and for logging in."""
+"""The frame of every page: templates, who is looking, and the pages for errors and for logging in."""
 
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
@@ -17,16 +16,6 @@ from api.errors import Problem
 from web import strip, words
 from web.assets import asset
 
-CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-)
-_HEADERS = {
-    "Content-Security-Policy": CSP,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
 _THEMES = frozenset({"light", "dark"})
 
 
@@ -86,9 +75,11 @@ def _environment() -> Environment:
             "stamp": words.stamp,
             "clock": words.clock,
             "word": words.word,
+            "tone": words.tone,
+            "pretty": words.pretty_value,
             "plain": words.plain,
+            "fvalue": words.filter_value,
             "visible": strip.text_mark,
-            "query": lambda pairs: urlencode(list(pairs)),
         }
     )
     return environment
@@ -127,14 +118,14 @@ def page(
         view: what the template shows: view models and frozen page models, never table rows.
         status: HTTP status.
         block: render this block alone.
-        headers: added to the security headers.
+        headers: added; the security headers are set for all answers alike, in `api.guards`.
     """
     values = {"frame": frame(request), **view}
     if block is None:
         html = templates.get_template(template).render(values)
     else:
         html = render_block(templates, template, block, values)
-    return HTMLResponse(html, status, headers={**_HEADERS, **(headers or {})})
+    return HTMLResponse(html, status, headers={"Cache-Control": "no-store", **(headers or {})})
 
 
 def see(target: str) -> RedirectResponse:
@@ -162,9 +153,12 @@ _HEADINGS = {
 
 def error_page(request: Request, problem: Problem) -> Response:
     """Hook for `api.errors`: the problem in words, with the way back."""
-    heading = "Not meant, it seems" if problem.code in {"csrf", "foreign_origin"} else _HEADINGS.get(problem.status, problem.title)
+    heading = (
+        "Not meant, it seems"
+        if problem.code in {"csrf", "foreign_origin"}
+        else _HEADINGS.get(problem.status, problem.title)
+    )
     referer = request.headers.get("referer", "")
     base = str(request.base_url)
     back = "/" + referer.removeprefix(base) if referer.startswith(base) else ""
     return page(request, "error.html", {"problem": problem, "heading": heading, "back": back}, status=problem.status)
-

@@ -33,28 +33,53 @@ class Piece(Protocol):
     """One token for display: the part of `inference.review.views.PieceView` that is drawn."""
 
     @property
-    def index(self) -> int: ...
+    def index(self) -> int:
+        """Position in its strip."""
+        ...
+
     @property
-    def id(self) -> int: ...
+    def id(self) -> int:
+        """Token id."""
+        ...
+
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """text, special, added, byte or unknown."""
+        ...
+
     @property
-    def bytes(self) -> str: ...
+    def bytes(self) -> str:
+        """Its bytes, as hex."""
+        ...
+
     @property
-    def text(self) -> str: ...
+    def text(self) -> str:
+        """What it adds to the decoded text."""
+        ...
+
     @property
-    def group(self) -> tuple[int, int] | None: ...
+    def group(self) -> tuple[int, int] | None:
+        """(position, size) among the tokens that make one character together."""
+        ...
 
 
 class Span(Protocol):
     """A half-open token range with a kind: a segment."""
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """What it is."""
+        ...
+
     @property
-    def start(self) -> int: ...
+    def start(self) -> int:
+        """First token."""
+        ...
+
     @property
-    def end(self) -> int: ...
+    def end(self) -> int:
+        """First token after it."""
+        ...
 
 
 def strip(
@@ -131,7 +156,13 @@ def _broken(piece: Piece) -> bool:
 
 
 def _chunk(
-    out: list[str], pieces: Sequence[Piece], start: int, end: int, prefix: str, extra: dict[int, str], memo: dict[str, tuple[str, str]]
+    out: list[str],
+    pieces: Sequence[Piece],
+    start: int,
+    end: int,
+    prefix: str,
+    extra: dict[int, str],
+    memo: dict[str, tuple[str, str]],
 ) -> None:
     open_until = -1
     for index in range(start, end):

@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
@@ -85,6 +86,40 @@ def clock(moment: datetime | None) -> str:
 def word(name: str | None) -> str:
     """A stored name as people write it: `tool_call` → `tool call`."""
     return "–" if name is None else _WORDS.get(name, name.replace("_", " "))
+
+
+_TONES = {
+    "ok": {"ready", "completed", "done", "exported"},
+    "busy": {
+        "starting",
+        "loading",
+        "warming_up",
+        "running",
+        "in_flight",
+        "reading",
+        "writing",
+        "stopping",
+        "draining",
+        "cancelling",
+    },
+    "wait": {"queued", "paused", "pausing", "backoff", "pending", "unknown", "completed_with_failures"},
+    "bad": {"failed", "unresponsive", "error"},
+}
+
+
+def tone(state: str) -> str:
+    """The class that a state's mark is drawn with; its word is always beside it."""
+    return next((name for name, states in _TONES.items() if state in states), "rest")
+
+
+def pretty_value(value: Any) -> str:
+    """A JSON value laid out over lines."""
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+
+
+def filter_value(value: str) -> str:
+    """A value as a filter in an address reads it back: commas escaped, the empty one as a comma, percent-encoded."""
+    return quote(value.replace("\\", "\\\\").replace(",", "\\,") or ",", safe="")
 
 
 def plain(value: Any) -> str:

@@ -1,0 +1,152 @@
+"""Backends: the list, a form for a new one, and one server's page with its log and its probe."""
+
+import shlex
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from api.auth import Identity, audit
+from api.deps import Audit, Ctx, Id, Operator, ReadSession, Reviewer, WriteSession
+from inference.backends import logs, service
+from inference.context import Context
+from web import charts, probe
+from web.forms import REFUSALS, Fields, Form, Refusal, refusal
+from web.models import checkpoints
+from web.shell import Twin, page, see
+
+router = APIRouter(prefix="/backends")
+
+TAIL = 200
+EVENTS = 50
+DEVICES = (("cuda", "CUDA"), ("cpu", "CPU"), ("xpu", "XPU"), ("hpu", "HPU"), ("npu", "NPU"), ("musa", "MUSA"))
+DTYPES = tuple((name, name) for name in ("bfloat16", "float16", "float32"))
+LAUNCH = tuple(
+    f"launch.{name}"
+    for name in (
+        "model_path",
+        "tokenizer_path",
+        "device",
+        "tp_size",
+        "context_length",
+        "mem_fraction_static",
+        "max_total_tokens",
+        "max_running_requests",
+        "dtype",
+        "attention_backend",
+        "quantization",
+        "reasoning_parser",
+        "tool_call_parser",
+    )
+)
+
+
+@router.get("")
+def list_backends(request: Request, _: Reviewer, session: ReadSession, part: str = "") -> Response:
+    """All of them."""
+    found = [service.backend_view(session, backend) for backend in service.list_backends(session)]
+    return page(
+        request,
+        "backends.html",
+        {"backends": found, "twin": Twin("/api/v1/backends")},
+        block="rows" if part == "rows" else None,
+    )
+
+
+@router.get("/new")
+def new_backend(request: Request, _: Operator, ctx: Ctx) -> Response:
+    """The form."""
+    return _form(request, ctx, Fields(), Refusal("", 200))
+
+
+@router.post("/new")
+def create_backend(request: Request, user: Operator, ctx: Ctx, form: Form) -> Response:
+    """Make it, and start it where that was asked for."""
+    try:
+        backend_id = _create(ctx, user, form)
+    except REFUSALS as error:
+        return _form(request, ctx, form, refusal(error))
+    return see(f"/backends/{backend_id}")
+
+
+def _create(ctx: Context, user: Identity, form: Fields) -> int:
+    managed = form.get("kind") != "attached"
+    data: dict[str, Any] = {"kind": "managed" if managed else "attached", **form.tree(["name"])}
+    if managed:
+        data |= form.tree(LAUNCH)
+        extra = form.json("extra_flags", dict)
+        if extra is not None:
+            data.setdefault("launch", {})["extra_flags"] = extra
+    else:
+        data |= form.tree(["url", "api_key"])
+    new = service.NewBackend.model_validate(data)
+    with ctx.db.write() as session:
+        backend = service.create_backend(session, ctx.settings, new, user.id)
+        assert backend.id is not None  # noqa: S101  (flushed)
+        audit.record(
+            session, user, "backend.create", f"backend/{backend.id}", {"name": backend.name, "kind": backend.kind}
+        )
+        if not managed or form.get("start"):
+            service.request_action(session, backend.id, "start", settings=ctx.settings, user_id=user.id)
+        return backend.id
+
+
+def _form(request: Request, ctx: Context, form: Fields, refused: Refusal) -> Response:
+    values = form.values()
+    view = {
+        "values": values or {"start": "1"},
+        "kind": values.get("kind", "managed"),
+        "errors": refused.errors,
+        "problem": refused.message,
+        "devices": DEVICES,
+        "dtypes": DTYPES,
+        "roots": ", ".join(str(root) for root in ctx.settings.model_roots),
+        "models": checkpoints(ctx.settings.model_roots),
+        "twin": Twin("/api/v1/backends", "POST", '{"name": "…", "kind": "managed", "launch": {"model_path": "…"}}'),
+    }
+    return page(request, "backend_new.html", view, status=refused.status)
+
+
+@router.get("/{backend_id}")
+def show_backend(
+    request: Request, backend_id: Id, _: Reviewer, ctx: Ctx, session: ReadSession, part: str = ""
+) -> Response:
+    """One server: state and evidence, log, probe, command, history."""
+    row = service.get_backend(session, backend_id)
+    backend = service.backend_view(session, row)
+    phase = backend.phase
+    width = 100 * (phase.done or 0) / phase.total if phase is not None and phase.total else 0
+    view: dict[str, Any] = {"backend": backend, "phase_bar": [charts.Part("flight", 0, round(min(width, 100), 2))]}
+    if part == "standing":
+        return page(request, "backend.html", view, block="standing")
+    view |= {
+        "command": shlex.join(backend.command) if backend.command else "",
+        "log": logs.read_tail(ctx.settings, service.current_start(session, row), TAIL, service.known_secrets(row)),
+        "events": service.list_events(session, backend_id, None, EVENTS).items,
+        "probe": probe.report(backend.probe),
+        "twin": Twin(f"/api/v1/backends/{backend_id}"),
+    }
+    return page(request, "backend.html", view)
+
+
+@router.post("/{backend_id}/delete")
+def delete_backend(backend_id: Id, _: Operator, session: WriteSession, note: Audit) -> Response:
+    """Remove one at rest."""
+    service.delete_backend(session, backend_id)
+    note("backend.delete", f"backend/{backend_id}")
+    return see("/backends")
+
+
+@router.post("/{backend_id}/{action}")
+def act(
+    backend_id: Id,
+    action: Literal["start", "stop", "restart", "probe"],
+    user: Operator,
+    ctx: Ctx,
+    session: WriteSession,
+    note: Audit,
+) -> Response:
+    """Ask for a start, stop, restart or probe."""
+    service.request_action(session, backend_id, action, settings=ctx.settings, user_id=user.id)
+    note(f"backend.{action}", f"backend/{backend_id}")
+    return see(f"/backends/{backend_id}")
