@@ -6,15 +6,14 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from db.errors import DomainError
 from db.tables import Backend
 from db.types import now
-from inference.backends.client import GenerateError, SglangClient
+from inference.backends.client import SglangClient
 from inference.backends.policy import Policy
 from inference.backends.readiness import Finding, Proof, prove
 from inference.backends.records import Records
 from inference.backends.reporting import Reporter
-from inference.backends.watching import Prober
+from inference.backends.watching import Prober, make_probe
 
 
 class AttachedKeeper:
@@ -80,22 +79,25 @@ class AttachedKeeper:
     async def _check(self, client: SglangClient, row: Backend) -> None:
         policy = self._policy
         began = now()
-        if self._proven and self._sick_since is None:
-            health = await client.health(timeout_s=policy.health_timeout_s)
-            self._reporter.note(Finding("health", health.ok, health.text))
-            ok = health.ok
-        else:
-            proof = await prove(client, None, health_s=policy.health_timeout_s, generate_s=policy.first_generate_s)
-            for finding in proof.findings:
-                self._reporter.note(finding)
-            self._proof, ok = proof, proof.ready
-            if ok and not self._same_server(row, proof):
-                await asyncio.to_thread(self._records.write, self._id, probe=None)
-        self._sick_since = None if ok else self._sick_since or began
-        self._proven = self._proven or ok
-        self._next_check = time.monotonic() + (policy.attached_check_s if ok else policy.sick_health_s)
-        self._task = None
-        self._wake()
+        self._next_check = time.monotonic() + policy.sick_health_s
+        try:
+            if self._proven and self._sick_since is None:
+                health = await client.health(timeout_s=policy.health_timeout_s)
+                self._reporter.note(Finding("health", health.ok, health.text))
+                ok = health.ok
+            else:
+                proof = await prove(client, None, health_s=policy.health_timeout_s, generate_s=policy.first_generate_s)
+                for finding in proof.findings:
+                    self._reporter.note(finding)
+                self._proof, ok = proof, proof.ready
+                if ok and not self._same_server(row, proof):
+                    await asyncio.to_thread(self._records.write, self._id, probe=None)
+            self._sick_since = None if ok else self._sick_since or began
+            self._proven = self._proven or ok
+            self._next_check = time.monotonic() + (policy.attached_check_s if ok else policy.sick_health_s)
+        finally:
+            self._task = None
+            self._wake()
 
     @staticmethod
     def _same_server(row: Backend, proof: Proof) -> bool:
@@ -137,14 +139,7 @@ class AttachedKeeper:
     async def _probe(self, client: SglangClient, row: Backend) -> None:
         self._next_probe = time.monotonic() + self._policy.probe_retry_s
         try:
-            report = await self._prober(client, row)
-        except (GenerateError, DomainError, ValueError, OSError) as error:
-            self._reporter.note(Finding("probe", False, f"The fidelity probe could not be made: {error}"))
-            await asyncio.to_thread(self._records.write, self._id, probe_requested=False)
-        else:
-            good = bool(report.get("ok"))
-            text = "The fidelity probe passed." if good else "The fidelity probe refuses this server."
-            self._reporter.note(Finding("probe", good, text))
-            await asyncio.to_thread(self._records.write, self._id, probe=report, probe_requested=False)
-        self._task = None
-        self._wake()
+            await make_probe(self._prober, client, row, self._records, self._reporter)
+        finally:
+            self._task = None
+            self._wake()

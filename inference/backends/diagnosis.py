@@ -235,8 +235,14 @@ TABLE: tuple[Known, ...] = (
     ),
 )
 
-_TRACEBACK_END = re.compile(r"^(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)|[A-Z]\w+Error)\b.*")
+_TRACEBACK_END = re.compile(r"^(?:\[[^\]]*\] )?(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)|[A-Z]\w+Error)\b.*")
+_HARMLESS = re.compile(r"Ignore import error|/v1/responses\) disabled")
+"""Lines that speak of errors in every good start."""
 _SHOWN_WHILE_ALIVE = frozenset({"disk_full", "gated_model", "hub_unreachable", "nccl", "port_in_use", "jit_build"})
+
+
+_HANGING = tuple(known for known in TABLE if known.code in _SHOWN_WHILE_ALIVE)
+_HANGING_HINT = re.compile("|".join(f"(?:{known.pattern.pattern})" for known in _HANGING))
 
 
 def diagnose(lines: Sequence[str], exit_code: int | None, *, ever_ready: bool, known_exit: bool = True) -> Diagnosis:
@@ -252,7 +258,7 @@ def diagnose(lines: Sequence[str], exit_code: int | None, *, ever_ready: bool, k
     if found is not None:
         return found
     ended = _how(exit_code, known_exit=known_exit)
-    shown = [line for line in lines if "Ignore import error" not in line][-MAX_SHOWN:]
+    shown = [line for line in lines if _HARMLESS.search(line) is None][-MAX_SHOWN:]
     if exit_code == 2 and not ever_ready:  # noqa: PLR2004  (argparse's)
         return Diagnosis(
             "bad_arguments", f"SGLang refused its arguments ({ended}).", "See the last lines.", True, shown
@@ -275,29 +281,33 @@ def diagnose(lines: Sequence[str], exit_code: int | None, *, ever_ready: bool, k
     return Diagnosis("crashed", summary, "See the lines.", False, shown)
 
 
-def search(lines: Sequence[str], *, alive: bool = False) -> Diagnosis | None:
-    """The first known failure that the lines tell of; `alive` asks for those only that leave the process hanging."""
-    for known in TABLE:
-        if alive and known.code not in _SHOWN_WHILE_ALIVE:
-            continue
+def seen_while_alive(line: str) -> Diagnosis | None:
+    """The known failure that this line tells of, if it is one that leaves the process hanging; cheap for all other lines."""
+    if _HANGING_HINT.search(line) is None or _HARMLESS.search(line) is not None:
+        return None
+    return _first([line], _HANGING)
+
+
+def search(lines: Sequence[str]) -> Diagnosis | None:
+    """The most telling known failure that the lines hold."""
+    return _first(lines, TABLE)
+
+
+def _first(lines: Sequence[str], table: Sequence[Known]) -> Diagnosis | None:
+    for known in table:
         for index, line in enumerate(lines):
             match = known.pattern.search(line)
-            if match is None:
+            if match is None or _HARMLESS.search(line) is not None:
                 continue
             groups = [group or "?" for group in match.groups()]
-            return Diagnosis(
-                known.code,
-                known.summary.format(*groups),
-                known.cure.format(*groups),
-                known.permanent,
-                _around(lines, index),
-            )
+            summary, cure = known.summary.format(*groups), known.cure.format(*groups)
+            return Diagnosis(known.code, summary, cure, known.permanent, _around(lines, index))
     return None
 
 
 def _around(lines: Sequence[str], index: int) -> list[str]:
     start = max(0, index - CONTEXT_LINES + 1)
-    shown = [line for line in lines[start : index + CONTEXT_LINES + 1] if "Ignore import error" not in line]
+    shown = [line for line in lines[start : index + CONTEXT_LINES + 1] if _HARMLESS.search(line) is None]
     return [line[:600] for line in shown][-MAX_SHOWN:]
 
 

@@ -15,7 +15,7 @@ from db.tables import Backend, BackendStart
 from db.types import now
 from inference.backends.checks import check_interpreter, check_spec
 from inference.backends.client import SglangClient
-from inference.backends.diagnosis import Diagnosis, search
+from inference.backends.diagnosis import Diagnosis, seen_while_alive
 from inference.backends.identity import Identity, find_leader
 from inference.backends.launch import LOOPBACK, LaunchCommand, LaunchSpec, build_command
 from inference.backends.logs import LogFollower, last_lines, redact
@@ -79,7 +79,7 @@ class Life:
         for line in self.follower.read():
             self.tracker.feed(line, at)
             if not self.ever_ready and self.problem is None:
-                self.problem = search([redact(line, (self.api_key,))], alive=True)
+                self.problem = seen_while_alive(line)
 
     def log_end(self) -> list[str]:
         """The last lines, for a diagnosis: no key is in them. Reads files."""

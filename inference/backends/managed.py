@@ -230,7 +230,9 @@ class ManagedKeeper:
         """The main process is gone."""
         await life.drop_tasks()
         end = await clear_away(life, self._policy)
-        if end.left and life.stopping is not None and self._life is life:  # stays in `stopping`, and the next step tries again
+        if (
+            end.left and life.stopping is not None and self._life is life
+        ):  # stays in `stopping`, and the next step tries again
             await self._reporter.report(
                 "stopping", f"Stopping: the main process is gone, but {named(end.left)} lives on."
             )

@@ -77,14 +77,14 @@ class PhaseTracker:
     def feed(self, line: str, at: datetime) -> None:
         """Take one line that was read at `at`."""
         self.last_line_at = at
-        if _BATCH.search(line):
+        if " batch" in line and _BATCH.search(line):
             if not _HEALTH_PREFILL.search(line):  # a health check's own token is no sign of work
                 self.last_tokens_at = at
             return
-        if (left := _DRAINING.search(line)) is not None:
+        if "Remaining number" in line and (left := _DRAINING.search(line)) is not None:
             self.drained_to = int(left.group(1))
             return
-        if (bar := _BAR.match(line)) is not None:
+        if "%" in line and (bar := _BAR.match(line)) is not None:
             self._count(bar, at)
             return
         for fragment, name in _ENTER:

@@ -11,7 +11,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from db.tables import Backend
 from inference.backends.attached import AttachedKeeper
-from inference.backends.fidelity import prober_of
 from inference.backends.managed import ManagedKeeper
 from inference.backends.policy import Policy
 from inference.backends.records import Records
@@ -35,7 +34,7 @@ class Supervisor:
     def __init__(self, ctx: Context, policy: Policy | None = None, prober: Prober | None = None) -> None:
         self._ctx = ctx
         self._policy = policy or Policy()
-        self._prober = prober or prober_of(ctx)
+        self._prober = prober or _default_prober(ctx)
         self._records = Records(ctx.db)
         self._keepers: dict[int, Keeper] = {}
         self._steps: dict[int, asyncio.Task[None]] = {}
@@ -93,3 +92,9 @@ class Supervisor:
         if row.kind == "managed":
             return ManagedKeeper(backend_id, self._ctx.settings, self._records, self._policy, self._prober, self.wake)
         return AttachedKeeper(backend_id, self._records, self._policy, self._prober, self.wake)
+
+
+def _default_prober(ctx: Context) -> Prober:
+    from inference.backends.fidelity import prober_of  # brings the tokenizer libraries, which take a second to load
+
+    return prober_of(ctx)

@@ -66,23 +66,27 @@ class Watch:
             self._life.task(self._probe(row))
 
     async def _check(self) -> None:
+        try:
+            wait = await self._health() if self._life.ever_ready else await self._prove()
+            self._next_check = time.monotonic() + wait
+        finally:
+            self._checking = False
+            self._wake()
+
+    async def _prove(self) -> float:
         life, policy = self._life, self._policy
-        if life.ever_ready:
-            wait = await self._health()
-        else:
-            proof = await prove(
-                life.client, life.weight_version, health_s=policy.health_timeout_s, generate_s=policy.first_generate_s
-            )
-            for finding in proof.findings:
-                self._reporter.note(finding)
-            self.proof = proof
-            opened = proof.answers or ORDER.index(life.tracker.phase.name) >= ORDER.index(WARMING)
-            wait = policy.health_s if proof.ready else policy.warming_check_s if opened else policy.starting_check_s
-            if proof.ready:
-                life.ready_since = time.monotonic()
-        self._next_check = time.monotonic() + wait
-        self._checking = False
-        self._wake()
+        self._next_check = time.monotonic() + policy.starting_check_s
+        proof = await prove(
+            life.client, life.weight_version, health_s=policy.health_timeout_s, generate_s=policy.first_generate_s
+        )
+        for finding in proof.findings:
+            self._reporter.note(finding)
+        self.proof = proof
+        if proof.ready:
+            life.ready_since = time.monotonic()
+            return policy.health_s
+        opened = proof.answers or ORDER.index(life.tracker.phase.name) >= ORDER.index(WARMING)
+        return policy.warming_check_s if opened else policy.starting_check_s
 
     async def _health(self) -> float:
         began = now()
@@ -97,14 +101,22 @@ class Watch:
     async def _probe(self, row: Backend) -> None:
         self._next_probe = time.monotonic() + self._policy.probe_retry_s
         try:
-            report = await self._prober(self._life.client, row)
-        except (GenerateError, DomainError, ValueError, OSError) as error:
-            self._reporter.note(Finding("probe", False, f"The fidelity probe could not be made: {error}"))
-            await asyncio.to_thread(self._records.write, self._id, probe_requested=False)
-        else:
-            good = bool(report.get("ok"))
-            text = "The fidelity probe passed." if good else "The fidelity probe refuses this server."
-            self._reporter.note(Finding("probe", good, text))
-            await asyncio.to_thread(self._records.write, self._id, probe=report, probe_requested=False)
-        self._probing = False
-        self._wake()
+            await make_probe(self._prober, self._life.client, row, self._records, self._reporter)
+        finally:
+            self._probing = False
+            self._wake()
+
+
+async def make_probe(prober: Prober, client: SglangClient, row: Backend, records: Records, reporter: Reporter) -> None:
+    """Make the fidelity probe and write its report down; one that cannot be made is evidence too."""
+    done: dict[str, Any] = {"probe_requested": False}
+    try:
+        report = await prober(client, row)
+    except (GenerateError, DomainError, ValueError, OSError) as error:
+        reporter.note(Finding("probe", False, f"The fidelity probe could not be made: {error}"))
+    else:
+        good = bool(report.get("ok"))
+        text = "The fidelity probe passed." if good else "The fidelity probe refuses this server."
+        reporter.note(Finding("probe", good, text))
+        done["probe"] = report
+    await asyncio.to_thread(records.write, row.id or 0, **done)

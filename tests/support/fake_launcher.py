@@ -29,6 +29,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 
 def install(folder: Path, **behaviour: object) -> Path:
@@ -63,7 +64,7 @@ class _Server(ThreadingHTTPServer):
     version = ""
     key = ""
     model = ""
-    behaviour: dict = {}
+    behaviour: ClassVar[dict] = {}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -80,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
         server = self.server
         if self.path in {"/health", "/ready"}:
             sick = server.behaviour.get("unhealthy")
-            self._send(503 if not server.warm or (sick and os.path.exists(sick)) else 200, b"")
+            self._send(503 if not server.warm or (sick and Path(sick).exists()) else 200, b"")
         elif self.headers.get("authorization") != f"Bearer {server.key}":
             self._send(401, b'{"error":"Unauthorized"}')
         elif self.path == "/model_info":
@@ -112,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *arguments: object) -> None:
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  (the base class names it so)
         _say("INFO:     " + format % arguments)
 
 
