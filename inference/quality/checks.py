@@ -9,9 +9,9 @@ from inference.quality.flags import Flag, Severity, flag
 from inference.quality.repetition import LEAST_TOKENS, find_loop
 from inference.quality.toolchecks import check_calls
 from inference.tokens.roles import Role
-from inference.tokens.segments import PromptState
 
 Check = Callable[[Answer], list[Flag]]
+_MOST_BLOCKS = 100  # of reasoning looked at one by one
 
 
 def check_end(answer: Answer) -> list[Flag]:
@@ -55,11 +55,7 @@ def check_reasoning(answer: Answer) -> list[Flag]:
         return [flag("reasoning_missing", 0, answer.end, "Reasoning was due, and the answer has none.")]
     if answer.reasoning_due is False:
         first = blocks[0]
-        off = (
-            "The prompt closed the think block"
-            if state is PromptState.CLOSED
-            else "This model is not expected to think"
-        )
+        off = "The prompt closed the think block" if state == "closed" else "This model is not expected to think"
         return [
             flag(
                 "reasoning_unexpected",
@@ -69,13 +65,15 @@ def check_reasoning(answer: Answer) -> list[Flag]:
             )
         ]
     found = []
-    for block in blocks:
+    nested = [note.start for note in answer.segmentation.notes if note.code == "nested_open"]
+    for block in blocks[:_MOST_BLOCKS]:
         if block.ended_by == "end" and answer.truncated:
             continue  # cut off before it could say anything
         ids = answer.ids[block.start : block.end]
-        opens = answer.roles[block.start : block.end] == Role.THINK_OPEN  # a nested open is no thought
-        if answer.tokenizer.is_blank(ids[~opens]):
-            start, end = (block.start, block.end) if len(ids) else (block.outer_start, block.outer_end)
+        if nested:  # a nested open is no thought
+            ids = np.delete(ids, [at - block.start for at in nested if block.start <= at < block.end])
+        if answer.tokenizer.is_blank(ids):
+            start, end = (block.start, block.end) if block.end > block.start else (block.outer_start, block.outer_end)
             found.append(flag("reasoning_empty", start, end, "The reasoning holds nothing but whitespace."))
     return found
 
@@ -122,7 +120,7 @@ def check_structure(answer: Answer) -> list[Flag]:
 
 def check_content(answer: Answer) -> list[Flag]:
     """A finished answer without content and without a call. A truncated one had no chance, and says so itself."""
-    if answer.empty or answer.truncated or answer.has_content:
+    if answer.empty or answer.truncated or answer.has_content():
         return []
     if answer.of_kind("tool_call") or answer.segmentation.calls_empty:
         return []
@@ -132,12 +130,11 @@ def check_content(answer: Answer) -> list[Flag]:
 
 def check_control_tokens(answer: Answer) -> list[Flag]:
     """Markers of other turns anywhere before the stop; control tokens left in content or calls."""
-    roles = answer.roles[: answer.end]
-    places = np.flatnonzero(roles != Role.TEXT).tolist()
     found: list[Flag] = []
-    inside, here = answer.of_kind("content", "tool_call") if places else [], 0
-    for at in places:
-        role = roles[at]
+    inside, here = answer.of_kind("content", "tool_call"), 0
+    for at, role in answer.segmentation.marks:
+        if at >= answer.end:
+            break
         if role == Role.SPEAKER:
             text = answer.tokenizer.token_text(int(answer.ids[at]))
             found.append(

@@ -55,7 +55,16 @@ def inspect(
     if finish_reason == "stop" and isinstance(finish_matched, int) and len(ids) and int(ids[-1]) == finish_matched:
         stops |= {finish_matched}  # a stop id of this request's own
     segmentation = bound.segment(prompt_ids, ids, stops)
-    answer = Answer(bound, tokenizer, ids, segmentation, finish_reason or "", finish_matched, tools, stops)
+    answer = Answer(
+        bound,
+        tokenizer,
+        ids,
+        segmentation,
+        finish_reason=finish_reason or "",
+        finish_matched=finish_matched,
+        tools=tools,
+        stop_ids=stops,
+    )
     flags: list[Flag] = []
     for check in CHECKS:
         found = check(answer)

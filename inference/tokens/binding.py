@@ -14,11 +14,13 @@ from inference.tokens.blocks import segment_blocks
 from inference.tokens.declaration import TokenFormat
 from inference.tokens.errors import TokensError
 from inference.tokens.ids import Ids, as_ids
-from inference.tokens.roles import Role
+from inference.tokens.roles import Marks, Role
 from inference.tokens.segments import PromptState, Segmentation
 from inference.tokens.tokenizer import Tokenizer
 
 RoleTable = NDArray[np.uint8]
+_LAST_TURN = 64
+_STATES: dict[int, PromptState] = {Role.THINK_OPEN: "open", Role.THINK_CLOSE: "closed", Role.SPEAKER: "none"}
 
 
 class BoundFormat:
@@ -43,10 +45,10 @@ class BoundFormat:
         if declared.think is not None and tokenizer.template is not None:
             self._template_thinks = declared.think.open in tokenizer.template
 
-    def _role_of_each(self) -> dict[int, Role]:
+    def _role_of_each(self) -> dict[int, int]:
         declared = self.format
         roles = dict.fromkeys(self.tokenizer.special_ids, Role.FOREIGN)
-        named: list[tuple[str | None, Role]] = [(text, Role.FOREIGN) for text in declared.never_in_answer]
+        named: list[tuple[str | None, int]] = [(text, Role.FOREIGN) for text in declared.never_in_answer]
         named += [(text, Role.SPEAKER) for text in declared.turn_starts]
         if declared.calls:
             calls = declared.calls
@@ -81,27 +83,34 @@ class BoundFormat:
     def prompt_state(self, prompt_ids: Ids | None) -> PromptState:
         """How the prompt leaves the think block: its last delimiter after the last turn start decides."""
         if prompt_ids is None or not len(prompt_ids):
-            return PromptState.UNKNOWN
+            return "unknown"
         if not self.thinks:
-            return PromptState.NONE
-        roles = self.roles().take(prompt_ids, mode="clip")
-        speakers = np.flatnonzero(roles == Role.SPEAKER)
-        turn = roles[speakers[-1] + 1 :] if speakers.size else roles
-        delimiters = turn[(turn == Role.THINK_OPEN) | (turn == Role.THINK_CLOSE)]
-        if not delimiters.size:
-            return PromptState.NONE
-        return PromptState.OPEN if delimiters[-1] == Role.THINK_OPEN else PromptState.CLOSED
+            return "none"
+        end, span = len(prompt_ids), _LAST_TURN
+        while True:  # the last turn start is nearly always among the last few ids
+            marks = self._marks(prompt_ids[max(end - span, 0) :], self.stop_ids)
+            for _, role in reversed(marks):
+                if role in _STATES:
+                    return _STATES[role]
+            if span >= end:
+                return "none"
+            span *= 8
+
+    def _marks(self, ids: Ids, stops: frozenset[int]) -> Marks:
+        roles = self.roles(stops).take(ids, mode="clip")
+        places = roles.nonzero()[0]
+        return list(zip(places.tolist(), roles[places].tolist(), strict=True))
 
     def expects_reasoning(self, state: PromptState) -> bool | None:
         """Whether reasoning is due after a prompt that leaves the think block so; None where nobody can tell."""
         if not self.thinks:
             return False
-        if state is PromptState.UNKNOWN:
+        if state == "unknown":
             return None
-        if state is PromptState.NONE:
+        if state == "none":
             known = {"always": True, "by_prompt": False, "never": False}
             return known.get(self.format.expects, self._template_thinks)
-        return state is PromptState.OPEN
+        return state == "open"
 
     def segment(
         self,
@@ -118,8 +127,7 @@ class BoundFormat:
         stops = self.stop_ids if stop_ids is None else stop_ids
         if self.format.segmenter is not None:
             return self.format.segmenter(self, state, ids, stops)
-        roles = self.roles(stops).take(ids, mode="clip")
-        return segment_blocks(self.tokenizer, state, ids, roles, sections=self._sections)
+        return segment_blocks(self.tokenizer, state, ids, self._marks(ids, stops), sections=self._sections)
 
 
 def bind(declared: TokenFormat, tokenizer: Tokenizer) -> BoundFormat:

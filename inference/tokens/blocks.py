@@ -13,36 +13,31 @@ Where the rules leave room, this is how they are read:
 
 from collections.abc import Callable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from inference.tokens.ids import Ids
-from inference.tokens.roles import Role
+from inference.tokens.roles import Marks, Role
 from inference.tokens.segments import Ending, Note, PromptState, Reasoning, Segment, Segmentation, SegmentKind
 from inference.tokens.tokenizer import Tokenizer
 
 
 def segment_blocks(
-    tokenizer: Tokenizer, state: PromptState, ids: Ids, roles: NDArray[np.uint8], *, sections: bool = False
+    tokenizer: Tokenizer, state: PromptState, ids: Ids, marks: Marks, *, sections: bool = False
 ) -> Segmentation:
-    """Cuts `ids`, whose roles are given, by the rules.
+    """Cuts `ids`, whose marks are given, by the rules.
 
     `state` is how the prompt left the think block; `sections` whether the family puts its calls into sections.
     """
-    return _Blocks(tokenizer, state, ids, roles, sections=sections).cut()
+    return _Blocks(tokenizer, state, ids, marks, sections=sections).cut()
 
 
 class _Blocks:
     """The state of one pass. `at` is where the text not yet placed begins: after the last delimiter that acted."""
 
-    def __init__(
-        self, tokenizer: Tokenizer, state: PromptState, ids: Ids, roles: NDArray[np.uint8], *, sections: bool
-    ) -> None:
+    def __init__(self, tokenizer: Tokenizer, state: PromptState, ids: Ids, marks: Marks, *, sections: bool) -> None:
         self.tokenizer = tokenizer
         self.state = state
         self.ids = ids
-        positions = np.flatnonzero(roles >= Role.STOP)
-        self.events = list(zip(positions.tolist(), roles[positions].tolist(), strict=True))
+        self.marks = marks
+        self.events = [mark for mark in marks if mark[1] >= Role.STOP]
         self.stop = next((at for at, role in self.events if role == Role.STOP), None)
         limit = len(ids) if self.stop is None else self.stop
         self.last_close = max((at for at, role in self.events if role == Role.THINK_CLOSE and at < limit), default=-1)
@@ -51,9 +46,9 @@ class _Blocks:
         self.blocks: list[Reasoning] = []
         self.calls_empty: list[tuple[int, int]] = []
         self.at = 0
-        self.mode: SegmentKind = "reasoning" if state is PromptState.OPEN else "content"
+        self.mode: SegmentKind = "reasoning" if state == "open" else "content"
         self.outer = 0  # where the open reasoning's delimiter stands
-        self.closed = state is PromptState.CLOSED
+        self.closed = state == "closed"
         self.section: str | None = None  # "marked", or "implied" by a call outside any section
         self.section_at = 0
         self.sections = sections
@@ -90,6 +85,7 @@ class _Blocks:
             self.state,
             self.stop,
             tuple(self.calls_empty),
+            self.marks,
         )
 
     # tiles

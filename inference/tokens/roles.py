@@ -1,22 +1,29 @@
 """What an id can be to a format: the values of its role table, `uint8` per id."""
 
-from enum import IntEnum
+from typing import Final
 
 
-class Role(IntEnum):
-    """An id's role. From STOP on the roles act; those before it are only looked for in what the delimiters leave as text."""
+class Role:
+    """An id's role. From STOP on the roles act; those before it are only looked for in what the delimiters leave as text.
 
-    TEXT = 0
-    FOREIGN = 1
+    Plain numbers, not an enum: they are compared with numpy arrays for every sample, where an enum's look-ups would be felt.
+    """
+
+    TEXT: Final = 0
+    FOREIGN: Final = 1
     """A control token that has no business in an answer"""
-    SPEAKER = 2
+    SPEAKER: Final = 2
     """Begins a turn or names its speaker"""
-    SEPARATOR = 3
+    SEPARATOR: Final = 3
     """Between a call's header and its arguments; part of the call"""
-    STOP = 4
-    THINK_OPEN = 5
-    THINK_CLOSE = 6
-    SECTION_BEGIN = 7
-    SECTION_END = 8
-    CALL_BEGIN = 9
-    CALL_END = 10
+    STOP: Final = 4
+    THINK_OPEN: Final = 5
+    THINK_CLOSE: Final = 6
+    SECTION_BEGIN: Final = 7
+    SECTION_END: Final = 8
+    CALL_BEGIN: Final = 9
+    CALL_END: Final = 10
+
+
+Marks = list[tuple[int, int]]
+"""The ids that are not text: (position, role), in order"""

@@ -4,8 +4,9 @@ The seven rules of segmentation are carried out in `blocks.py`; this module only
 positions of the output ids.
 """
 
-from enum import Enum
 from typing import Literal, NamedTuple
+
+from inference.tokens.roles import Marks
 
 SegmentKind = Literal["reasoning", "content", "tool_call", "control", "malformed"]
 Ending = Literal["close", "tool_call", "stop", "end"]
@@ -13,17 +14,10 @@ KINDS: tuple[SegmentKind, ...] = ("reasoning", "content", "tool_call", "control"
 """In the order of their bits: the first kind is bit 0."""
 
 
-class PromptState(Enum):
-    """How the prompt leaves the think block of the turn that is to be written."""
-
-    UNKNOWN = "unknown"
-    """No prompt ids were given"""
-    NONE = "none"
-    """The prompt says nothing: the model opens the block itself, or does not think"""
-    OPEN = "open"
-    """The output begins inside reasoning"""
-    CLOSED = "closed"
-    """Reasoning is over, or was switched off: the output begins as content"""
+PromptState = Literal["unknown", "none", "open", "closed"]
+"""How the prompt leaves the think block of the turn to be written: `unknown` without prompt ids; `none`: it says nothing, the model
+opens the block itself or does not think; `open`: the output begins inside reasoning; `closed`: reasoning is over, or was switched
+off."""
 
 
 class Segment(NamedTuple):
@@ -61,8 +55,10 @@ class Segmentation(NamedTuple):
     notes: tuple[Note, ...]
     reasoning_tokens: int
     reasoning: tuple[Reasoning, ...] = ()
-    prompt_state: PromptState = PromptState.UNKNOWN
+    prompt_state: PromptState = "unknown"
     stop: int | None = None
     """Position of the first stop id"""
     calls_empty: tuple[tuple[int, int], ...] = ()
     """Calls with nothing between their markers: the range of the markers (no segment can hold them)"""
+    marks: Marks | tuple[()] = ()
+    """Every id with a role: (position, role)"""

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from inference.tokens.ids import Ids, as_ids
 from inference.tokens.vocabulary import BLANK, Kind, Vocabulary
 
+_FIRST_FEW = 8
+
 
 class Tokenizer:
     """A loaded tokenizer. Safe to use from several threads.
@@ -84,8 +86,7 @@ class Tokenizer:
 
     def bytes_of(self, ids: Sequence[int] | NDArray[np.uint32]) -> bytes:
         """The joined bytes of the ids."""
-        one = self.vocabulary.bytes_of
-        return b"".join([one(number) for number in as_ids(ids).tolist()])
+        return self.vocabulary.join(as_ids(ids).tolist())
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes one id stands for; empty for an id without a token."""
@@ -111,6 +112,8 @@ class Tokenizer:
     def is_blank(self, ids: Ids) -> bool:
         """Whether the ids say nothing but whitespace (no ids at all: yes)."""
         table = self.vocabulary.blankness
+        if not table.take(ids[:_FIRST_FEW], mode="clip").all():  # nearly always settles it
+            return False
         classes = table.take(ids, mode="clip")
         if not classes.all():  # NOT_BLANK is 0
             return False

@@ -80,6 +80,14 @@ class Vocabulary:
             known = self._bytes[number] = self._read(number)
         return known
 
+    def join(self, numbers: list[int]) -> bytes:
+        """The bytes of all the ids, in order."""
+        known = self._bytes
+        try:
+            return b"".join([known[number] for number in numbers])
+        except KeyError:
+            return b"".join([self.bytes_of(number) for number in numbers])
+
     def _read(self, number: int) -> bytes:
         raw = self._raw[number] if 0 <= number < self.size else None
         if raw is None:
