@@ -161,7 +161,7 @@ class _Writer:
                 select(col(Prompt.line), col(Prompt.id)).where(
                     col(Prompt.prompt_set_id) == self._set_id, col(Prompt.line).between(*lines)
                 )
-            )
+            ).all()
         )
         bodies = [{"prompt_id": ids[row.line], "messages": row.messages, "tools": row.tools} for row in self._rows]
         s.exec(insert(PromptBody), params=bodies)

@@ -94,6 +94,15 @@ class _Cutter:
         self._keep(data[start:position])
         return data[position:]
 
+    def whole_object(self) -> list[bytes]:
+        """The last item, where the file ended right after an object that is complete; it counts as ended then."""
+        item = bytes(self._kept)
+        if self.depth != 1 or self._in_string or not item.rstrip().endswith(b"}"):
+            return []
+        self._end(last=True)
+        self.items.clear()
+        return [item]
+
     def _keep(self, piece: bytes) -> None:
         if self._too_long or len(self._kept) + len(piece) > MAX_ROW_BYTES:
             self._too_long = True
@@ -127,6 +136,7 @@ def _items(stream: io.BufferedReader) -> Iterator[bytes | None]:
             break
         more = stream.read(_CHUNK)
         if not more:
+            yield from cutter.whole_object()
             what = f"inside item {cutter.count + 1}" if cutter.inside_item else f"after item {cutter.count}"
             raise FileBroken(cutter.count + 1, f"the file ends {what}, before the `]` that closes the array")
         data = undecided + more
