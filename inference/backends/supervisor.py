@@ -95,6 +95,6 @@ class Supervisor:
 
 
 def _default_prober(ctx: Context) -> Prober:
-    from inference.backends.fidelity import prober_of  # brings the tokenizer libraries, which take a second to load
+    from inference.backends.probing import prober_of  # brings the tokenizer libraries, which take a second to load
 
     return prober_of(ctx)
