@@ -4,6 +4,7 @@ Text here is always the UTF-8 reading of the joined token bytes. That is what by
 what a SentencePiece decoder drops (the leading space of an answer, which is part of its ids).
 """
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -51,6 +52,8 @@ class Tokenizer:
         self.backend = backend
         self.lock = threading.RLock()
         self._fast = getattr(backend, "backend_tokenizer", None)
+        self.is_fast = self._fast is not None
+        self.renders_verified = 0
         rows = self._text_config.get("vocab_size")
         self.vocab_size = rows if isinstance(rows, int) and rows > 0 else vocabulary.size
         self.bos_id: int | None = getattr(backend, "bos_token_id", None)
@@ -122,9 +125,7 @@ class Tokenizer:
         return self.decode(ids).isspace()
 
     @cached_property
-    def _spelled(self) -> tuple[str, ...]:
-        return tuple(sorted((text for text, _ in self.vocabulary.added.values()), key=len, reverse=True))
-
-    def control_texts(self) -> tuple[str, ...]:
-        """The texts of all added tokens, longest first: text that spells one becomes its id when encoded."""
-        return self._spelled
+    def control_pattern(self) -> re.Pattern[str] | None:
+        """Finds the texts of added tokens, longest first: text that spells one becomes its id when encoded."""
+        texts = sorted((text for text, _ in self.vocabulary.added.values() if text.strip()), key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, texts))) if texts else None

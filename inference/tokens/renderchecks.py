@@ -1,0 +1,150 @@
+"""What can go wrong between a conversation and its prompt without any error: looked for in every render."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from inference.tokens.declaration import TokenFormat
+from inference.tokens.ids import Ids
+from inference.tokens.messages import Message, Prepared, RenderWarning, texts_of
+from inference.tokens.tokenizer import Tokenizer
+
+_SHORT = 32  # a text this short may be found by accident
+_NONE = re.compile(r"(?<![\w.])None(?![\w.])")
+_REPR = re.compile(r"\{'\w+': ")
+
+
+class Rendered(NamedTuple):
+    """A render and what it was made of; `again` renders other messages in the same way, None where the template refuses."""
+
+    tokenizer: Tokenizer
+    declared: TokenFormat
+    prepared: Prepared
+    text: str
+    ids: Ids
+    again: Callable[[Sequence[Message]], str | None]
+
+
+def check_render(rendered: Rendered) -> list[RenderWarning]:
+    """Everything found, in the order a person should read it."""
+    return [
+        *_content_lost(rendered),
+        *_reasoning_stripped(rendered),
+        *_control_in_prompt(rendered),
+        *_none_in_prompt(rendered),
+        *_double_bos(rendered),
+    ]
+
+
+def _think(rendered: Rendered) -> tuple[str, str] | None:
+    think = rendered.declared.think
+    return (think.open, think.close) if think else None
+
+
+def _answer_part(rendered: Rendered, text: str) -> str:
+    """An assistant's text without the reasoning in front of it, which templates drop on purpose."""
+    think = _think(rendered)
+    return text.rsplit(think[1], 1)[1] if think and think[1] in text else text
+
+
+def _found(text: str, rendered: str) -> bool:
+    wanted = text.strip()
+    if not wanted or wanted in rendered:
+        return True
+    spellings = (json.dumps(wanted)[1:-1], json.dumps(wanted, ensure_ascii=False)[1:-1])
+    return any(spelling in rendered for spelling in spellings)
+
+
+def _content_lost(rendered: Rendered) -> Iterator[RenderWarning]:
+    messages = rendered.prepared.messages
+    lost: list[str] = []
+    for where, text in texts_of(messages):
+        if where.endswith(".reasoning_content"):
+            continue
+        index = int(where[len("messages[") : where.index("]")])
+        wanted = _answer_part(rendered, text) if messages[index]["role"] == "assistant" else text
+        if not _found(wanted, rendered.text):
+            lost.append(where)
+    lost += [where for where in _unmarked(rendered) if where not in lost]
+    for where in lost:
+        yield RenderWarning(
+            "content_lost", f"{where} is not in the prompt: the chat template leaves it out or changes it."
+        )
+    for tool in rendered.prepared.tools or ():
+        name = tool["function"]["name"]
+        if name not in rendered.text:
+            yield RenderWarning(
+                "content_lost", f"The tool {name} is not in the prompt: the chat template leaves it out."
+            )
+
+
+def _unmarked(rendered: Rendered) -> list[str]:
+    """Contents that could be found by accident (short ones, and repeated ones), looked for by a mark that cannot."""
+    messages = rendered.prepared.messages
+    contents = Counter(message.get("content") for message in messages)
+    doubtful = [
+        index
+        for index, message in enumerate(messages)
+        if isinstance(message.get("content"), str)
+        and message["content"].strip()
+        and (len(message["content"]) < _SHORT or contents[message["content"]] > 1)
+    ]
+    if not doubtful:
+        return []
+    marks = {index: f"⁂{index}⁂" for index in doubtful}
+    changed: list[Message] = [
+        {**message, "content": message["content"].rstrip() + marks[index]} if index in marks else message
+        for index, message in enumerate(messages)
+    ]
+    text = rendered.again(changed)
+    if text is None:
+        return []
+    return [f"messages[{index}].content" for index, mark in marks.items() if mark not in text]
+
+
+def _reasoning_stripped(rendered: Rendered) -> Iterator[RenderWarning]:
+    think = _think(rendered)
+    for index, message in enumerate(rendered.prepared.messages):
+        if message["role"] != "assistant":
+            continue
+        reasoning = message.get("reasoning_content")
+        content = message.get("content")
+        if not isinstance(reasoning, str) and think and isinstance(content, str) and think[1] in content:
+            reasoning = content.rsplit(think[1], 1)[0].replace(think[0], "")
+        if isinstance(reasoning, str) and reasoning.strip() and not _found(reasoning, rendered.text):
+            yield RenderWarning("reasoning_stripped", f"The reasoning of messages[{index}] is not in the prompt.")
+
+
+def _control_in_prompt(rendered: Rendered) -> Iterator[RenderWarning]:
+    think = set(_think(rendered) or ())
+    pattern = rendered.tokenizer.control_pattern
+    if pattern is None:
+        return
+    for where, text in texts_of(rendered.prepared.messages):
+        index = int(where[len("messages[") : where.index("]")])
+        own = think if rendered.prepared.messages[index]["role"] == "assistant" else set()
+        found = sorted(set(pattern.findall(text)) - own)
+        if found:
+            listed = ", ".join(found[:5])
+            yield RenderWarning(
+                "control_in_prompt", f"{where} spells {listed}, which becomes a control token in the prompt."
+            )
+
+
+def _none_in_prompt(rendered: Rendered) -> Iterator[RenderWarning]:
+    source = json.dumps([rendered.prepared.messages, rendered.prepared.tools], ensure_ascii=False, default=str)
+    known = source + (rendered.tokenizer.template or "")
+    for pattern, what in ((_NONE, "the word None"), (_REPR, "a Python dictionary")):
+        found: list[Any] = pattern.findall(rendered.text)
+        if len(found) > len(pattern.findall(known)):
+            yield RenderWarning(
+                "none_in_prompt", f"The prompt holds {what}, which stands in no message: a value was missing."
+            )
+
+
+def _double_bos(rendered: Rendered) -> Iterator[RenderWarning]:
+    bos = rendered.tokenizer.bos_id
+    if bos is not None and len(rendered.ids) > 1 and rendered.ids[0] == bos and rendered.ids[1] == bos:
+        yield RenderWarning("double_bos", "The prompt begins with two begin-of-text tokens.")
