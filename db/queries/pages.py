@@ -3,11 +3,10 @@
 import base64
 import binascii
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import orjson
-from sqlalchemy import ColumnElement
-from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy.orm import Mapped
 from sqlmodel import Session
 from sqlmodel.sql.expression import SelectOfScalar
 
@@ -72,7 +71,7 @@ def checked_limit(limit: int) -> int:
 def page_by_id(
     s: Session,
     statement: SelectOfScalar[Row],
-    id_column: InstrumentedAttribute[int] | ColumnElement[int],
+    id_column: Mapped[Any],
     after: str | None,
     limit: int,
     *,
