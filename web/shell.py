@@ -76,6 +76,7 @@ def _environment() -> Environment:
             "clock": words.clock,
             "word": words.word,
             "tone": words.tone,
+            "hex": words.hex_bytes,
             "pretty": words.pretty_value,
             "plain": words.plain,
             "fvalue": words.filter_value,

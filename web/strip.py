@@ -14,8 +14,13 @@ from typing import Protocol
 
 from markupsafe import Markup
 
+from web.words import hex_bytes
+
 CHUNK = 512
 """Most tokens in one chunk; a chunk is what the browser skips while it is off screen."""
+
+_NARROW = 2
+"""Characters that fit above the bytes of their tokens; more text stands before them."""
 
 _UNSEEN = re.compile("[\ufffd\u034f\u115f\u1160\u17b4\u17b5\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 """Printable by Unicode's table, yet nothing to see: fillers, joiners and variation selectors."""
@@ -172,7 +177,8 @@ def _chunk(
         if piece.group is not None or piece.kind == "byte" or ("\ufffd" in text and _broken(piece)):
             if piece.group is not None and piece.group[1] > 1 and open_until < 0:
                 open_until = min(index + piece.group[1] - piece.group[0], end)
-                out.append(f"<span class=g><b class=c>{_inner(text)}</b>")
+                wide = " w" if len(text.strip()) > _NARROW else ""
+                out.append(f'<span class="g{wide}"><b class=c>{_inner(text)}</b>')
                 out.append(_bytes_chip(piece, prefix, more, ""))
             else:
                 out.append(_bytes_chip(piece, prefix, more, text))
@@ -201,7 +207,7 @@ _KINDS = {"special": "x", "added": "x a", "pad": "x", "unknown": "q"}
 
 def _bytes_chip(piece: Piece, prefix: str, more: str | None, text: str) -> str:
     """A token that is shown by its bytes, then by its text where that can be seen: a replacement character is held, not drawn."""
-    shown = " ".join(piece.bytes[at : at + 2] for at in range(0, len(piece.bytes), 2)).upper()
+    shown = hex_bytes(piece.bytes)
     broken = _broken(piece)
     names = "y" + (" bad" if broken else "") + (f" {more}" if more else "")
     part = "" if piece.group is None else f" data-g={piece.group[0] + 1}/{piece.group[1]}"

@@ -122,6 +122,11 @@ def filter_value(value: str) -> str:
     return quote(value.replace("\\", "\\\\").replace(",", "\\,") or ",", safe="")
 
 
+def hex_bytes(value: str) -> str:
+    """`20746f` → `20 74 6F`."""
+    return " ".join(value[at : at + 2] for at in range(0, len(value), 2)).upper()
+
+
 def plain(value: Any) -> str:
     """A setting's value on one line."""
     if isinstance(value, str):

@@ -64,7 +64,7 @@ def _first_steps(session: Session, found: list[BackendView], going: list[RunView
             "A file of prompts or conversations.",
             "Upload",
             "/prompt-sets",
-            bool(prompts.list_prompt_sets(session)),
+            bool(prompts.list_prompt_sets(session, None, 1).items),
         ),
         Step("A run", "Prompts to samples, every setting shown first.", "Launch", "/runs/new", bool(going)),
         Step(

@@ -20,16 +20,12 @@ PAGE = 50
 def _list(request: Request, ctx: Context, problem: str = "", status: int = 200) -> Response:
     with ctx.db.read() as session:
         view = {
-            "sets": _items(service.list_prompt_sets(session)),
+            "sets": service.list_prompt_sets(session).items,
             "problem": problem,
             "max_upload_mb": ctx.settings.max_upload_mb,
             "twin": Twin("/api/v1/prompt-sets"),
         }
         return page(request, "prompt_sets.html", view, status=status)
-
-
-def _items(found: object) -> object:
-    return getattr(found, "items", found)
 
 
 @router.get("")

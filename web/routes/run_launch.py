@@ -114,7 +114,7 @@ def launch_run(request: Request, user: Operator, ctx: Ctx, form: Form) -> Respon
 
 def _sets(session: Session) -> list[tuple[int, str]]:
     found = prompts.list_prompt_sets(session)
-    return [(item.id, f"{item.name} ({item.accepted:,} prompts)") for item in getattr(found, "items", found)]
+    return [(item.id, f"{item.name} ({item.accepted:,} prompts)") for item in found.items]
 
 
 def _form(request: Request, ctx: Context, form: Fields, refused: Refusal) -> Response:

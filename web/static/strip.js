@@ -6,7 +6,7 @@ let pinned = null;
 
 export function tokenOf(node) {
   const element = node instanceof Element ? node : node?.parentElement;
-  return element?.closest("i[data-i]") ?? null;
+  return element?.closest("i[data-i]") ?? element?.closest(".g")?.querySelector("i[data-i]") ?? null;
 }
 
 export function indexOf(token) { return Number(token.id.slice(1)); }
