@@ -4,7 +4,6 @@ The request's stream is gone when its handler returns, so nothing reads an uploa
 """
 
 import asyncio
-import errno
 import hashlib
 import os
 import shutil
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from db.errors import TooLarge, Unavailable
+from inference.disk import is_full, sync_folder
 from inference.prompts.detection import suffixes_of
 
 _CHUNK = 1 << 20
@@ -63,7 +63,7 @@ async def store(stream: AsyncIterator[bytes] | BinaryIO, folder: Path, file_name
         return await asyncio.to_thread(sink.finish)
     except BaseException as error:
         sink.abandon()
-        if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        if is_full(error):
             message = f"The disk that holds {folder.parent} is full: free some space and upload again."
             raise Unavailable("disk_full", message) from error
         raise
@@ -108,12 +108,3 @@ class _Sink:
         with suppress(OSError):  # closing flushes, which fails again on a full disk
             self._file.close()
         shutil.rmtree(self._path.parent, ignore_errors=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
