@@ -135,11 +135,23 @@ def login_url(ctx: Context, url: str, name: str) -> str:
         return f"{url}/login?code={create_login_link(session, user.id, LINK_TTL)}"
 
 
+def _configure_log() -> None:
+    """Lines on stderr; tracebacks without local variables, which hold tokens and prompts."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until told to stop."""
     options = parser().parse_args(arguments)
     os.umask(0o077)  # what we write holds keys and other people's work
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    _configure_log()
     settings = read_settings(options)
     with listen(settings.host, settings.port) as listener:
         url = base_url(settings.host, listener.getsockname()[1])

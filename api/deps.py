@@ -148,7 +148,9 @@ RequestFilter = Annotated[Filter, Depends(request_filter)]
 
 Upload = Annotated[IncomingFile, Depends(open_upload)]
 
-Id = Annotated[int, Path(ge=1, le=2**63 - 1)]
+Id = Annotated[int, Path(ge=1, le=2**31 - 1)]
+BigId = Annotated[int, Path(ge=1, le=2**63 - 1)]
+"""A sample's; PostgreSQL refuses to compare a narrow column with a number that it cannot hold."""
 Limit = Annotated[int, Query(ge=1, le=500, description="Items per page.")]
 After = Annotated[str | None, Query(description="The `next` of the page before.")]
 PAGE = 50

@@ -31,7 +31,14 @@ log = structlog.get_logger(__name__)
 PROBLEM_JSON = "application/problem+json"
 MACHINE_PATHS = ("/api/", "/healthz", "/readyz", "/metrics")
 MAX_FIELD_ERRORS = 50
-_CODES = {400: "bad_request", 401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method_not_allowed"}
+_CODES = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +159,7 @@ def from_validation(error: RequestValidationError) -> Problem:
         )
     if not found:
         return Problem(422, "invalid", "The request is not valid.")
-    more = f" ({len(raw) - 1} more: see errors)" if len(raw) > 1 else ""
+    more = f" ({len(raw) - 1} more: see errors.)" if len(raw) > 1 else ""
     first = found[0]
     where = "The body" if first.field == "body" else first.field
     return Problem(422, "invalid", f"{where}: {first.message}.{more}", first.field, errors=tuple(found))

@@ -9,11 +9,11 @@ from typing import cast
 from urllib.parse import unquote_to_bytes
 
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.errors import Problem, problem_of, problem_response
-from db.errors import DomainError
 
 MIB = 1 << 20
 MAX_BODY = 16 * MIB
@@ -33,12 +33,6 @@ SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-
-
-class BodyTooLarge(DomainError):  # noqa: N818  (named as the tree in db.errors names its leaves)
-    """A body over the limit that the message names."""
-
-    status = 413
 
 
 class Outermost:
@@ -148,7 +142,9 @@ class BodyLimit:
         limit = self._max_upload + FORM_OVERHEAD if upload else MAX_BODY
         setting = " (DRAFTMILL_MAX_UPLOAD_MB)" if upload else ""
         shown = (self._max_upload if upload else MAX_BODY) // MIB
-        excess = BodyTooLarge("too_large", f"The body is larger than the limit of {shown} MiB{setting}.")
+        excess = HTTPException(
+            413, f"The body is larger than the limit of {shown} MiB{setting}."
+        )  # FastAPI lets this pass as it is
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if declared.isdigit() and int(declared) > limit:
             await problem_response(Request(scope, receive), problem_of(Request(scope), excess))(scope, receive, send)

@@ -54,8 +54,11 @@ class Idempotency:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Do it once."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
         request = Request(scope, receive)
-        key = request.headers.get("idempotency-key") if scope["type"] == "http" and scope["method"] == "POST" else None
+        key = request.headers.get("idempotency-key")
         identity: Identity | None = getattr(request.state, "identity", None)
         if key is None or identity is None:
             await self._app(scope, receive, send)

@@ -7,7 +7,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 from anyio.to_thread import run_sync
 from fastapi import FastAPI
@@ -26,6 +26,7 @@ from db.engine import Database
 from db.migrate import upgrade
 from db.stores import open_id_store
 from inference.context import Context
+from inference.prompts.service import fail_interrupted_uploads
 from inference.settings import Settings
 from inference.tokens.cache import TokenizerCache
 from web.routes import router as pages
@@ -76,7 +77,7 @@ def create_app(settings: Settings, *, worker: bool = True) -> FastAPI:
     ctx = open_context(settings)
     app = FastAPI(
         title="Draftmill",
-        version=version("draftmill"),
+        version=_version(),
         description=DESCRIPTION,
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
@@ -106,6 +107,13 @@ def create_app(settings: Settings, *, worker: bool = True) -> FastAPI:
     return app
 
 
+def _version() -> str:
+    try:
+        return version("draftmill")
+    except PackageNotFoundError:  # run from a checkout that was not installed
+        return "0"
+
+
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     ctx: Context = app.state.context
@@ -125,3 +133,4 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 def _settle_interrupted(ctx: Context) -> None:
     with ctx.db.write() as session:
         mark_interrupted(session)
+        fail_interrupted_uploads(session)

@@ -40,9 +40,7 @@ class DatabaseFigures(Collector):
                 backends.add_metric([state], count)
             for state, count in session.execute(select(Run.state, func.count()).group_by(Run.state)):
                 runs.add_metric([state], count)
-            for row in session.execute(
-                select(col(RunCategory.run_id), *sums).group_by(col(RunCategory.run_id))
-            ):
+            for row in session.execute(select(col(RunCategory.run_id), *sums).group_by(col(RunCategory.run_id))):
                 for name, value in zip(_STATES, row[1 : 1 + len(_STATES)], strict=True):
                     samples.add_metric([str(row[0]), name], float(value))
                 for name, value in zip(_TOKENS, row[1 + len(_STATES) :], strict=True):
@@ -87,12 +85,19 @@ class MetricsMiddleware:
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                route = getattr(scope.get("route"), "path", "other")
+                route = _route(scope)
                 self._metrics.requests.labels(_method(scope["method"]), route, str(message["status"])).inc()
                 self._metrics.seconds.labels(route).observe(time.perf_counter() - began)
             await send(message)
 
         await self._app(scope, receive, counted)
+
+
+def _route(scope: Scope) -> str:
+    """The route's pattern; its router does not know that it was included below `/api/v1`."""
+    path: str = getattr(scope.get("route"), "path", "other")
+    prefix = "/api/v1" if scope["path"].startswith("/api/v1/") and not path.startswith("/api/v1") else ""
+    return f"{prefix}{path}" if path != "other" else path
 
 
 def _method(name: str) -> str:

@@ -43,9 +43,11 @@ UPLOAD_BODY = {
 
 
 @router.get("")
-def list_prompt_sets(_: Reviewer, session: ReadSession) -> Page[PromptSetView]:
+def list_prompt_sets(
+    _: Reviewer, session: ReadSession, limit: Limit = PAGE, after: After = None
+) -> Page[PromptSetView]:
     """All of them, newest first."""
-    return Page(items=service.list_prompt_sets(session))
+    return service.list_prompt_sets(session, after, limit)
 
 
 @router.post("", status_code=201, openapi_extra=UPLOAD_BODY)
@@ -59,7 +61,7 @@ async def create_prompt_set(
     """Receive a file and read it; answered when read, with what was refused by line and reason."""
     made = await service.create_prompt_set(
         ctx,
-        name=name or upload.fields.get("name", "") or upload.file_name,
+        name=name or upload.fields.get("name", ""),
         stream=upload.stream,
         file_name=upload.file_name,
         content_type=upload.content_type,

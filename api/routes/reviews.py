@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import Path, Request, Response
 
-from api.deps import Audit, Id, ReadSession, Reviewer, WriteSession
+from api.deps import Audit, BigId, ReadSession, Reviewer, WriteSession
 from api.etags import version_of
 from api.jsonbody import make_router
 from api.schemas import NewComment, ReviewBody
@@ -20,7 +20,7 @@ TagName = Annotated[str, Path(max_length=60)]
 @router.put("/review")
 def put_review(
     user: Reviewer,
-    sample_id: Id,
+    sample_id: BigId,
     body: ReviewBody,
     request: Request,
     session: WriteSession,
@@ -34,14 +34,14 @@ def put_review(
 
 
 @router.get("/reviews")
-def list_reviews(_: Reviewer, sample_id: Id, session: ReadSession) -> Page[VerdictOnSample]:
+def list_reviews(_: Reviewer, sample_id: BigId, session: ReadSession) -> Page[VerdictOnSample]:
     """Everybody's word on the current attempt."""
     return Page(items=reviews.list_reviews(session, sample_id))
 
 
 @router.put("/tags/{tag}")
 def set_tag(
-    user: Reviewer, sample_id: Id, tag: TagName, session: WriteSession, audit: Audit, response: Response
+    user: Reviewer, sample_id: BigId, tag: TagName, session: WriteSession, audit: Audit, response: Response
 ) -> MyReview:
     """Put one of my tags on."""
     mine = reviews.set_tag(session, sample_id, user.id, tag)
@@ -51,7 +51,7 @@ def set_tag(
 
 @router.delete("/tags/{tag}")
 def unset_tag(
-    user: Reviewer, sample_id: Id, tag: TagName, session: WriteSession, audit: Audit, response: Response
+    user: Reviewer, sample_id: BigId, tag: TagName, session: WriteSession, audit: Audit, response: Response
 ) -> MyReview:
     """Take one of my tags off."""
     mine = reviews.unset_tag(session, sample_id, user.id, tag)
@@ -60,13 +60,13 @@ def unset_tag(
 
 
 @router.get("/comments")
-def list_comments(_: Reviewer, sample_id: Id, session: ReadSession) -> Page[CommentView]:
+def list_comments(_: Reviewer, sample_id: BigId, session: ReadSession) -> Page[CommentView]:
     """Every remark, oldest first."""
     return Page(items=comments.list_comments(session, sample_id))
 
 
 @router.post("/comments", status_code=201)
-def add_comment(user: Reviewer, sample_id: Id, body: NewComment, session: WriteSession, audit: Audit) -> CommentView:
+def add_comment(user: Reviewer, sample_id: BigId, body: NewComment, session: WriteSession, audit: Audit) -> CommentView:
     """A remark on the whole, or on a token range of the output."""
     comment = comments.add_comment(session, sample_id, user.id, body.body, body.start, body.end)
     audit("comment.add", f"sample/{sample_id}", comment=comment.id)

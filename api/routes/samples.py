@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Query, Request, Response
 from starlette.responses import StreamingResponse
 
-from api.deps import PAGE, After, Ctx, Id, Limit, ReadSession, RequestFilter, Reviewer
+from api.deps import PAGE, After, BigId, Ctx, Id, Limit, ReadSession, RequestFilter, Reviewer
 from api.jsonbody import make_router
 from db.filters import Filter
 from inference.context import Context
@@ -54,7 +54,7 @@ def _all_rows(ctx: Context, run_id: int, flt: Filter, page: Page[SampleRow]) -> 
 
 @router.get("/samples/{sample_id}")
 def get_sample(
-    user: Reviewer, sample_id: Id, ctx: Ctx, session: ReadSession, attempt: AttemptNumber = None
+    user: Reviewer, sample_id: BigId, ctx: Ctx, session: ReadSession, attempt: AttemptNumber = None
 ) -> SampleView:
     """One, with its segments and what was said of it."""
     return service.sample_view(session, ctx, sample_id, user.id, attempt)
@@ -63,7 +63,7 @@ def get_sample(
 @router.get("/samples/{sample_id}/tokens")
 def get_tokens(
     _: Reviewer,
-    sample_id: Id,
+    sample_id: BigId,
     ctx: Ctx,
     session: ReadSession,
     pieces: Annotated[bool, Query(description="Each token for display, too.")] = False,
@@ -74,12 +74,12 @@ def get_tokens(
 
 
 @router.get("/samples/{sample_id}/attempts")
-def list_attempts(_: Reviewer, sample_id: Id, ctx: Ctx, session: ReadSession) -> Page[AttemptView]:
+def list_attempts(_: Reviewer, sample_id: BigId, ctx: Ctx, session: ReadSession) -> Page[AttemptView]:
     """Every attempt, the current one marked."""
     return Page(items=service.list_attempts(session, ctx, sample_id))
 
 
 @router.get("/samples/{sample_id}/neighbours")
-def get_neighbours(_: Reviewer, sample_id: Id, flt: RequestFilter, session: ReadSession) -> Neighbours:
+def get_neighbours(_: Reviewer, sample_id: BigId, flt: RequestFilter, session: ReadSession) -> Neighbours:
     """The samples before and after this one inside the filter, which it need not be in itself."""
     return service.sample_neighbours(session, sample_id, flt)

@@ -26,7 +26,8 @@ def token_formats(_: Reviewer) -> Page[TokenFormatView]:
     """Every model family that is known, and its markers."""
     return Page(
         items=[
-            TokenFormatView(name=known.name, title=known.title, markers=list(known.markers())) for known in all_formats()
+            TokenFormatView(name=known.name, title=known.title, markers=list(known.markers()))
+            for known in all_formats()
         ]
     )
 
@@ -35,7 +36,9 @@ def token_formats(_: Reviewer) -> Page[TokenFormatView]:
 def flag_codes(_: Reviewer) -> Page[FlagCodeView]:
     """Every flag code, its severity and its meaning."""
     return Page(
-        items=[FlagCodeView(code=flag.code, severity=flag.severity, meaning=flag.meaning) for flag in FLAG_CODES.values()]
+        items=[
+            FlagCodeView(code=flag.code, severity=flag.severity, meaning=flag.meaning) for flag in FLAG_CODES.values()
+        ]
     )
 
 
