@@ -56,12 +56,17 @@ class Lab:
         self.model = settings.model_roots[0] / "tiny"
         self.model.mkdir()
         (self.model / "config.json").write_text(json.dumps({"model_type": "qwen3"}))
-        self.settings = settings.model_copy(update={"sglang_python": python})
         self.db = database
         self.ids = open_id_store(database, settings.data_dir)
-        self.ctx = Context(self.settings, database, self.ids, TokenizerCache(settings.model_roots, False))
+        self.patience_s = PATIENCE_S
+        self.use(settings.model_copy(update={"sglang_python": python}), self.model)
         self.markers: set[str] = set()
         self.seen: list[tuple[str, str]] = []
+
+    def use(self, settings: Settings, model: Path) -> None:
+        """Other settings and another model from here on."""
+        self.settings, self.model = settings, model
+        self.ctx = Context(settings, self.db, self.ids, TokenizerCache(settings.model_roots, False))
 
     def behave(self, **behaviour: object) -> None:
         behave(self.engine, **behaviour)
@@ -98,7 +103,7 @@ class Lab:
 
     def wait(self, backend_id: int, wanted: str | Callable[[Backend], object]) -> Backend:
         """Until the observed state, or the condition, holds."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self.patience_s
         while time.monotonic() < deadline:
             row = self.row(backend_id)
             if not self.seen or self.seen[-1] != (row.observed_state, row.message):
@@ -134,7 +139,7 @@ class Lab:
             yield
         finally:
             loop.call_soon_threadsafe(stop.set)
-            thread.join(PATIENCE_S)
+            thread.join(self.patience_s)
             assert not thread.is_alive()
             assert crashed == []
 
