@@ -1,18 +1,15 @@
 """Launching: what a run would do, shown before it does it, and the same thing frozen."""
 
-from typing import Any
-
 from sqlmodel import Session, col, select
 
 from db.tables import Prompt, PromptSet, Run, RunBackend, RunEvent
 from inference.context import Context
 from inference.prompts.service import prompt_bodies
-from inference.runs.rendering import prompt_flags
+from inference.runs.rendering import prompt_flags, render_body
 from inference.runs.resolve import count_prompts, resolve_settings
 from inference.runs.settings import NewRun, RunSettings, fingerprint
 from inference.runs.views import RunPreview
 from inference.tokens.errors import TokensError
-from inference.tokens.rendering import render
 from inference.tokens.tokenizer import Tokenizer
 
 
@@ -87,9 +84,8 @@ def _render_example(
 ) -> tuple[str | None, int | None, list[str]]:
     assert example.id is not None  # noqa: S101  (read from the database)
     body = prompt_bodies(s, [example.id])[example.id]
-    kwargs: dict[str, Any] = settings.chat_template_kwargs
     try:
-        rendered = render(tokenizer, body.messages, body.tools, kwargs)
+        rendered = render_body(tokenizer, settings, body)
     except TokensError as error:
         return None, None, [f"The first prompt ({example.source_id}) cannot be rendered: {error.message}"]
     said = [f"The first prompt ({example.source_id}): {flag.message}" for flag in prompt_flags(rendered)]

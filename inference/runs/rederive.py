@@ -14,11 +14,10 @@ from inference.context import Context
 from inference.prompts.service import prompt_bodies
 from inference.quality.inspection import inspect
 from inference.runs.control import SETTLED, check_action
-from inference.runs.rendering import prompt_flags
+from inference.runs.rendering import prompt_flags, render_body
 from inference.runs.results import Lens, clean_text, flag_values, matched_value, segments_json
 from inference.runs.runstate import RunBroken, open_lens
 from inference.tokens.errors import TokensError
-from inference.tokens.rendering import render
 
 BATCH = 200
 
@@ -120,7 +119,7 @@ def _of_prompt(lens: Lens, body: Any) -> tuple[Any, ...]:
     if body is None:
         return ()
     try:
-        return prompt_flags(render(lens.tokenizer, body.messages, body.tools, lens.settings.chat_template_kwargs))
+        return prompt_flags(render_body(lens.tokenizer, lens.settings, body))
     except TokensError:
         return ()
 

@@ -15,7 +15,7 @@ from inference.prompts.service import PromptData
 from inference.quality.flags import FLAG_CODES, Flag
 from inference.runs.settings import RunSettings
 from inference.tokens.errors import TokensError
-from inference.tokens.rendering import Rendered, render
+from inference.tokens.rendering import Rendering, render
 from inference.tokens.tokenizer import Tokenizer
 
 FATAL_WARNINGS: Final = frozenset({"content_lost"})
@@ -33,7 +33,17 @@ class Prompted:
     error: str | None = None
 
 
-def prompt_flags(rendered: Rendered) -> tuple[Flag, ...]:
+def render_body(tokenizer: Tokenizer, settings: RunSettings, body: PromptData) -> Rendering:
+    """A prompt's conversation as the run renders it.
+
+    Raises:
+        TokensError: the template raised, or a message is not one it can take.
+    """
+    kwargs = settings.chat_template_kwargs
+    return render(tokenizer, body.messages, body.tools, kwargs, token_format=settings.token_format)
+
+
+def prompt_flags(rendered: Rendering) -> tuple[Flag, ...]:
     """The renderer's warnings as flags of the prompt; a range of the prompt is no range of the output, so none is cited."""
     return tuple(
         Flag(
@@ -59,7 +69,7 @@ def prepare(tokenizer: Tokenizer, settings: RunSettings, body: PromptData | None
             none, None, error_code="prompt_missing", error="The prompt's body is no longer in the database."
         )
     try:
-        rendered = render(tokenizer, body.messages, body.tools, settings.chat_template_kwargs)
+        rendered = render_body(tokenizer, settings, body)
     except TokensError as error:
         return Prompted(none, body.tools, error_code=error.code, error=error.message)
     ids = np.ascontiguousarray(rendered.ids, dtype=np.uint32)

@@ -18,6 +18,7 @@ from sqlalchemy import bindparam, delete, insert, update
 from sqlmodel import Session, col, select
 
 from db.idstore import AttemptIds
+from db.kinds import kind_bit
 from db.queries.counters import apply_deltas
 from db.tables import Attempt, Sample, SampleFlag
 from db.types import now
@@ -334,4 +335,5 @@ def _for_guard(row: _Row) -> guards.Outcome:
         finish_reason=outcome.finish_reason,
         flags=frozenset(flag["code"] for flag in row.flags),
         completion_tokens=outcome.completion_tokens or 0,
+        has_tool_call=None if row.inspection is None else bool(row.inspection.kinds & kind_bit("tool_call")),
     )

@@ -26,7 +26,7 @@ from inference.runs.outcomes import Ending, Work
 from inference.runs.planner import plan_batch
 from inference.runs.progress import EVERY_S, Meter, write_progress
 from inference.runs.requests import MAX_SERVERS_LOST, Ask, ask_for, send, unsent
-from inference.runs.results import Lens, Written
+from inference.runs.results import Written
 from inference.runs.writer import DISK_ERRORS, ResultWriter
 
 log = structlog.get_logger(__name__)
@@ -137,6 +137,9 @@ class Runner:
         seen = await self._call(runstate.look, self._ctx, self.run_id)
         self._looked = self._clock()
         self._take_over(seen)
+        if seen.generation != self._generation:
+            self._guard = await self._new_guard()
+            self._generation = seen.generation
         if seen.state == "pausing":
             await self._pause()
             return False
@@ -149,24 +152,26 @@ class Runner:
             return False
         if not self._planned:
             self._planned = not await self._call(plan_batch, self._ctx, self.run_id, self._lens.settings)
-            self._looked = float("-inf")
+            self._look_soon()
             return True
         await self._say(seen)
         return True
+
+    def _look_soon(self) -> None:
+        self._looked = float("-inf")
+        self._wake.set()
 
     def _take_over(self, seen: runstate.Seen) -> None:
         self._lanes.update(seen.backends)
         self._overrides = seen.overrides
         self._exhausted = self._planned and seen.pending == 0
-        if seen.generation != self._generation:
-            self._generation = seen.generation
-            self._guard = self._new_guard(self._lens)
 
-    def _new_guard(self, lens: Lens) -> RunGuard | None:
-        thresholds = lens.settings.guard
+    async def _new_guard(self) -> RunGuard | None:
+        thresholds = self._lens.settings.guard
         if thresholds is None:
             return None
-        return RunGuard(thresholds, expects_reasoning=lens.bound.thinks)
+        muted = await self._call(runstate.muted_codes, self._ctx, self.run_id)
+        return RunGuard(thresholds, self._lens.bound.thinks, muted)
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
@@ -332,12 +337,11 @@ class Runner:
         except DISK_ERRORS as error:
             log.warning("progress_not_written", run_id=self.run_id, error=str(error))
 
-    @property
-    def _holding(self) -> bool:
-        return bool(self._active or self._refill or self._writer.busy or any(self._ready.values()))
-
     async def _finished(self) -> bool:
-        if not self._exhausted or self._holding:
+        if not self._exhausted or self._active or self._refill or any(self._ready.values()):
+            return False
+        if self._writer.busy:
+            self._writer.hurry()
             return False
         done = await self._call(runstate.settle, self._ctx, self.run_id)
         if done:
@@ -357,7 +361,7 @@ class Runner:
         else:
             kind, reason, detail = "error", self._writer.trouble or "", {}
         self._guard = self._trip = None
-        self._looked = float("-inf")
+        self._look_soon()
         try:
             await self._call(runstate.stop_for, self._ctx, self.run_id, kind, reason, detail)
         except DISK_ERRORS as error:

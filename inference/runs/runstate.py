@@ -97,6 +97,21 @@ def active_runs(ctx: Context) -> list[int]:
         return [run_id for run_id in found if run_id is not None]
 
 
+def muted_codes(ctx: Context, run_id: int) -> frozenset[str]:
+    """The faults for which the guard stopped this run and a person let it go on; a regenerate forgets them."""
+    kinds = ("guard", "regenerated")
+    with ctx.db.read() as s:
+        query = select(RunEvent).where(col(RunEvent.run_id) == run_id, col(RunEvent.kind).in_(kinds))
+        events = s.exec(query.order_by(col(RunEvent.id))).all()
+        muted: set[str] = set()
+        for event in events:
+            if event.kind == "guard":
+                muted.add(str(event.detail.get("code")))
+            else:
+                muted.clear()
+    return frozenset(muted)
+
+
 def look(ctx: Context, run_id: int) -> Seen:
     """How things stand."""
     with ctx.db.read() as s:

@@ -68,9 +68,13 @@ class ResultWriter:
         if len(self._queue) >= BATCH:
             self._full.set()
 
+    def hurry(self) -> None:
+        """Write what there is without waiting for more."""
+        self._full.set()
+
     async def flushed(self, timeout_s: float | None = None) -> bool:
         """Wait until all is on the disk; False where it took too long."""
-        self._full.set()
+        self.hurry()
         try:
             async with asyncio.timeout(timeout_s):
                 await self._idle.wait()

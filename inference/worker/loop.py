@@ -5,17 +5,16 @@ an order given while it was down is simply found when it is up again.
 """
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from typing import Final
 
 import structlog
-from sqlmodel import col, select, update
 
-from db.tables import Export
 from inference.backends.supervisor import Supervisor
 from inference.context import Context
-from inference.export.service import write_export
+from inference.export.service import exports_to_write, forget_orphans, write_export
 from inference.runs import runstate
 from inference.runs.lanes import ClientPool
 from inference.runs.runner import Runner
@@ -93,25 +92,23 @@ async def _one_run(ctx: Context, run_id: int, pool: ClientPool, executor: Execut
 async def export_loop(ctx: Context, stop: asyncio.Event, executor: Executor) -> None:
     """Exports, one after the other; one that a dead worker left half written is written anew."""
     loop = asyncio.get_running_loop()
-    await loop.run_in_executor(executor, _requeue_exports, ctx)
-    while not stop.is_set():
-        export_id = await loop.run_in_executor(executor, _next_export, ctx)
-        if export_id is None:
+    halt = threading.Event()
+    stopping = asyncio.create_task(stop.wait())
+    stopping.add_done_callback(lambda _: halt.set())
+    try:
+        await loop.run_in_executor(executor, forget_orphans, ctx)
+        while not stop.is_set():
+            for export_id in await loop.run_in_executor(executor, _waiting_exports, ctx):
+                log.info("export_taken_up", export_id=export_id)
+                await loop.run_in_executor(executor, write_export, ctx, export_id, halt)
             await pause(stop, EXPORTS_S)
-            continue
-        log.info("export_taken_up", export_id=export_id)
-        await loop.run_in_executor(executor, write_export, ctx, export_id)
+    finally:
+        stopping.cancel()
 
 
-def _requeue_exports(ctx: Context) -> None:
-    with ctx.db.write() as s:
-        s.execute(update(Export).where(col(Export.state) == "writing").values(state="queued"))
-
-
-def _next_export(ctx: Context) -> int | None:
+def _waiting_exports(ctx: Context) -> list[int]:
     with ctx.db.read() as s:
-        query = select(col(Export.id)).where(col(Export.state) == "queued").order_by(col(Export.id)).limit(1)
-        return s.exec(query).first()
+        return exports_to_write(s)
 
 
 async def _kept_up(name: str, stop: asyncio.Event, make: Callable[[], Awaitable[None]]) -> None:

@@ -217,7 +217,7 @@ def test_two_backends_share_the_work(shop: Workshop, start_fake_sglang) -> None:
 
 
 def test_guard_pauses_a_run_whose_answers_are_all_cut_off(shop: Workshop, fake_sglang: FakeSglang) -> None:
-    fake_sglang.script = lambda _call: Answer(output_ids=[10061] * 40)
+    fake_sglang.script = lambda _call: Answer(output_ids=[151667, 10061, 752, 151668, *range(300, 340)])
     run_id = shop.launch(shop.prompts(400), shop.backend(fake_sglang), sampling={"max_new_tokens": 8}, concurrency=8)
     shop.work(run_id)
     run = shop.run(run_id)
@@ -228,6 +228,10 @@ def test_guard_pauses_a_run_whose_answers_are_all_cut_off(shop: Workshop, fake_s
     assert states.count("pending") > 0
     assert states.count("in_flight") == 0
     shop.counts(run_id)
+    with shop.ctx.db.write() as s:
+        resume_run(s, run_id)
+    shop.work(run_id)
+    assert shop.run(run_id).state == "completed"  # what a person has looked at and let pass stops it no more
 
 
 def test_paused_run_sends_nothing_more_and_goes_on_where_it_was(shop: Workshop, fake_sglang: FakeSglang) -> None:
