@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from inference.model import View
-from inference.review.views import FlagView, PieceView, SegmentView
+from inference.review.views import PieceView
 from inference.runs.views import RunView
 
 Role = Literal["reviewer", "operator", "admin"]
@@ -133,13 +133,6 @@ class SegmentRequest(Body):
     output_ids: Ids
     finish_reason: str | None = None
     tools: list[dict[str, Any]] | None = None
-
-
-class SegmentedView(View):
-    """Segments that tile the output ids, and what the checks found."""
-
-    segments: list[SegmentView]
-    flags: list[FlagView]
 
 
 class TokenFormatView(View):

@@ -21,6 +21,8 @@ FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
 STEADY_S = 60.0
 """A worker that lived so long starts the waiting over."""
+LEAVE_S = 65.0
+"""A worker told to stop may finish what it writes; it leaves by itself within a minute."""
 SECRET_NAMES = frozenset({"DRAFTMILL_ADMIN_TOKEN"})
 
 
@@ -90,7 +92,7 @@ class WorkerWatch:
             while worker.poll() is None and not stop.is_set():
                 await _sleep(stop, POLL_S)
         finally:
-            self.state.last_exit = await run_sync(worker.stop)
+            self.state.last_exit = await run_sync(worker.stop, LEAVE_S)
             self.state.pid = None
 
     def _start(self) -> WorkerProcess:

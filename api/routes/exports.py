@@ -4,7 +4,7 @@ from fastapi import Request, Response
 from sqlmodel import Session
 from starlette.responses import FileResponse
 
-from api.deps import Audit, Ctx, Id, Operator, ReadSession, Reviewer, WriteSession
+from api.deps import PAGE, After, Audit, Ctx, Id, Limit, Operator, ReadSession, Reviewer, WriteSession
 from api.jsonbody import make_router
 from api.schemas import NewExport
 from inference.export import service
@@ -33,15 +33,17 @@ def create_export(
 
 
 @router.get("/runs/{run_id}/exports")
-def list_run_exports(_: Reviewer, run_id: Id, session: ReadSession) -> Page[ExportView]:
+def list_run_exports(
+    _: Reviewer, run_id: Id, session: ReadSession, limit: Limit = PAGE, after: After = None
+) -> Page[ExportView]:
     """A run's, newest first."""
-    return Page(items=service.list_exports(session, run_id))
+    return service.list_exports(session, run_id, after, limit)
 
 
 @router.get("/exports")
-def list_exports(_: Reviewer, session: ReadSession) -> Page[ExportView]:
+def list_exports(_: Reviewer, session: ReadSession, limit: Limit = PAGE, after: After = None) -> Page[ExportView]:
     """All of them, newest first."""
-    return Page(items=service.list_exports(session, None))
+    return service.list_exports(session, None, after, limit)
 
 
 @router.get("/exports/{export_id}")
@@ -50,14 +52,14 @@ def get_export(_: Reviewer, export_id: Id, session: ReadSession) -> ExportView:
     return service.export_view(session, export_id)
 
 
-@router.get("/exports/{export_id}/files/{name}", response_class=FileResponse)
+@router.get("/exports/{export_id}/files/{name:path}", response_class=FileResponse)
 def get_file(_: Reviewer, export_id: Id, name: str, request: Request, ctx: Ctx, session: ReadSession) -> Response:
     """One file; its `ETag` is its SHA-256, ranges are honoured."""
     path = service.export_file(ctx, session, export_id, name)
-    etag = f'"{_sha256(session, export_id, name)}"'
+    etag = f'"{_sha256(session, export_id, path.name)}"'
     if etag in [part.strip() for part in request.headers.get("if-none-match", "").split(",")]:
         return Response(status_code=304, headers={"ETag": etag})
-    return FileResponse(path, filename=name, headers={"ETag": etag}, media_type="application/octet-stream")
+    return FileResponse(path, filename=path.name, headers={"ETag": etag}, media_type="application/octet-stream")
 
 
 def _sha256(session: Session, export_id: int, name: str) -> str:

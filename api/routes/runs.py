@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from fastapi import Depends, Request, Response
+from fastapi import BackgroundTasks, Depends, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from api import sse
@@ -14,6 +14,7 @@ from db.filters import parse_body
 from inference.backends.views import EventView
 from inference.model import Page
 from inference.runs import control, launch, service
+from inference.runs.rederive import rederive
 from inference.runs.settings import NewRun
 from inference.runs.views import RunPreview, RunStats, RunView
 
@@ -103,12 +104,14 @@ def regenerate_run(
 
 
 @router.post("/{run_id}/rederive", status_code=202)
-def rederive_run(user: Operator, run_id: Id, ctx: Ctx) -> RunView:
-    """Segments and flags again, from the stored ids."""
-    control.rederive(ctx, run_id)
-    with ctx.db.write() as session:
-        audit_log.record(session, user, "run.rederive", f"run/{run_id}")
-        return service.run_view(session, run_id)
+def rederive_run(
+    _: Operator, run_id: Id, ctx: Ctx, session: WriteSession, audit: Audit, background: BackgroundTasks
+) -> RunView:
+    """Segments and flags again, from the stored ids; an event tells when it is done (a minute for 100,000 samples)."""
+    control.check_action(session, run_id, "rederive", ("paused", *control.SETTLED))
+    audit("run.rederive", f"run/{run_id}")
+    background.add_task(rederive, ctx, run_id)
+    return service.run_view(session, run_id)
 
 
 @router.get("/{run_id}/stats")

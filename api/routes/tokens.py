@@ -7,14 +7,13 @@ from api.schemas import (
     RenderedView,
     RenderRequest,
     RenderWarningView,
-    SegmentedView,
     SegmentRequest,
     TokenFormatView,
 )
 from inference.model import Page
 from inference.quality.flags import FLAG_CODES
-from inference.review.pieces import piece_views
-from inference.review.samples import segment_ids
+from inference.review.reading import piece_views
+from inference.review.samples import Segmented, segment_ids
 from inference.tokens.formats import all_formats
 from inference.tokens.rendering import render
 
@@ -56,10 +55,8 @@ def render_prompt(_: Reviewer, body: RenderRequest, ctx: Ctx) -> RenderedView:
 
 
 @router.post("/segment")
-def segment(_: Reviewer, body: SegmentRequest, ctx: Ctx) -> SegmentedView:
+def segment(_: Reviewer, body: SegmentRequest, ctx: Ctx) -> Segmented:
     """Output ids cut into segments that tile them, and what the checks find."""
-    tokenizer = ctx.tokenizers.get(body.tokenizer)
-    cut = segment_ids(
-        ctx, tokenizer, body.token_format, body.prompt_ids, body.output_ids, body.finish_reason, body.tools
+    return segment_ids(
+        ctx, body.tokenizer, body.token_format, body.prompt_ids, body.output_ids, body.finish_reason, body.tools
     )
-    return SegmentedView(segments=list(cut.segments), flags=list(cut.flags))
