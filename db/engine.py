@@ -48,6 +48,7 @@ class Database:
         """A session that only reads; nothing it changes is kept."""
         with Session(self.engine, autoflush=False, expire_on_commit=False) as session:
             yield session
+            session.expunge_all()  # a rollback expires what it still holds: rows would be unreadable after the block
             session.rollback()
 
     @contextmanager

@@ -24,7 +24,10 @@ class SampleTag(SQLModel, table=True):
     """A tag on an attempt, by a person; two people may set the same one."""
 
     __tablename__ = "sample_tags"
-    __table_args__ = (Index("ix_sample_tags_run_tag", "run_id", "tag_id", "sample_id"),)
+    __table_args__ = (
+        Index("ix_sample_tags_run_tag", "run_id", "tag_id", "sample_id"),
+        Index("ix_sample_tags_run_user", "run_id", "user_id", "sample_id"),
+    )
     sample_id: int = Field(primary_key=True, foreign_key="samples.id", ondelete="CASCADE", sa_type=Big)
     attempt: int = Field(primary_key=True)
     tag_id: int = Field(primary_key=True, foreign_key="tags.id", ondelete="CASCADE")
@@ -37,7 +40,10 @@ class Review(SQLModel, table=True):
     """One person's word on one attempt."""
 
     __tablename__ = "reviews"
-    __table_args__ = (Index("ix_reviews_run_verdict", "run_id", "verdict", "sample_id"),)
+    __table_args__ = (
+        Index("ix_reviews_run_verdict", "run_id", "verdict", "sample_id"),
+        Index("ix_reviews_run_user", "run_id", "user_id", "sample_id"),
+    )
     sample_id: int = Field(primary_key=True, foreign_key="samples.id", ondelete="CASCADE", sa_type=Big)
     attempt: int = Field(primary_key=True)
     user_id: int = Field(primary_key=True, foreign_key="users.id", ondelete="CASCADE")

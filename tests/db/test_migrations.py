@@ -1,6 +1,5 @@
 """The schema: made by migrations alone, equal to the models, and safe for the data in it."""
 
-
 from db.engine import Database
 from db.migrate import differences, is_current, upgrade
 
