@@ -37,13 +37,13 @@ def list_run_exports(
     _: Reviewer, run_id: Id, session: ReadSession, limit: Limit = PAGE, after: After = None
 ) -> Page[ExportView]:
     """A run's, newest first."""
-    return service.list_exports(session, run_id, after, limit)
+    return service.page_exports(session, run_id, after, limit)
 
 
 @router.get("/exports")
 def list_exports(_: Reviewer, session: ReadSession, limit: Limit = PAGE, after: After = None) -> Page[ExportView]:
     """All of them, newest first."""
-    return service.list_exports(session, None, after, limit)
+    return service.page_exports(session, None, after, limit)
 
 
 @router.get("/exports/{export_id}")
