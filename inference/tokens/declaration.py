@@ -64,10 +64,10 @@ class TokenFormat:
     stops: tuple[str, ...] = ()
     """Tokens that end an answer, besides the tokenizer's own"""
     expects: Expectation = "never"
-    arguments_as: Literal["mapping", "string"] = "mapping"
-    """What the chat template wants as a tool call's arguments"""
-    null_content: Literal["", "null"] = ""
-    """What the chat template wants as the content of a message that has none"""
+    arguments_as: Literal["mapping", "string", "by_template"] = "mapping"
+    """What the chat template wants as a tool call's arguments; by_template: a string where it joins them to text with +"""
+    null_content: Literal["", "null", "by_template"] = ""
+    """What the chat template wants as the content of a call without text; by_template: null where it asks for `is none`"""
     signature: tuple[str, ...] = ()
     """Tokens that tell the family; the format with the longest signature found is suggested"""
     segmenter: Segmenter | None = None

@@ -6,6 +6,7 @@ write a number in another way than it was given, the check for lost content find
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +14,9 @@ from inference.tokens.declaration import TokenFormat
 from inference.tokens.errors import TokensError
 
 Message = dict[str, Any]
+_REASONING = ("reasoning_content", "thinking", "reasoning")
+_JOINED_ARGUMENTS = re.compile(r"arguments['\"]?\]?\s*[+~]")
+_NONE_TEST = re.compile(r"content['\"]?\]? is none")
 
 
 class RenderWarning(NamedTuple):
@@ -30,19 +34,35 @@ class Prepared(NamedTuple):
     warnings: list[RenderWarning]
 
 
-def prepare(declared: TokenFormat, messages: Sequence[Mapping[str, Any]], tools: Any) -> Prepared:
-    """Messages and tools ready for the template of this family.
+class Wants(NamedTuple):
+    """What a template wants of an assistant turn that calls: arguments as text, and null for a content that is missing."""
+
+    text_arguments: bool
+    null_content: bool
+
+
+def wants(declared: TokenFormat, template: str) -> Wants:
+    """The family's word, or, where it leaves that to the template, what the template's source shows."""
+    as_text, as_null = declared.arguments_as, declared.null_content
+    return Wants(
+        as_text == "string" or (as_text == "by_template" and _JOINED_ARGUMENTS.search(template) is not None),
+        as_null == "null" or (as_null == "by_template" and _NONE_TEST.search(template) is not None),
+    )
+
+
+def prepare(wanted: Wants, messages: Sequence[Mapping[str, Any]], tools: Any) -> Prepared:
+    """Messages and tools ready for a template that wants them so.
 
     Raises `TokensError` with the field at fault: `bad_message`, `unsupported_part`, `bad_tools`.
     """
     warnings: list[RenderWarning] = []
     if not messages:
         raise TokensError("bad_message", "There are no messages to render.", "messages")
-    ready = [_message(declared, message, index, warnings) for index, message in enumerate(messages)]
+    ready = [_message(wanted, message, index, warnings) for index, message in enumerate(messages)]
     return Prepared(ready, _tools(tools, warnings), warnings)
 
 
-def _message(declared: TokenFormat, given: Mapping[str, Any], index: int, warnings: list[RenderWarning]) -> Message:
+def _message(wanted: Wants, given: Mapping[str, Any], index: int, warnings: list[RenderWarning]) -> Message:
     at = f"messages[{index}]"
     if not isinstance(given, Mapping) or not isinstance(given.get("role"), str) or not given["role"]:
         raise TokensError("bad_message", f"{at} has no role.", f"{at}.role")
@@ -53,11 +73,14 @@ def _message(declared: TokenFormat, given: Mapping[str, Any], index: int, warnin
     elif content is not None and not isinstance(content, str):
         raise TokensError("bad_message", f"{at}.content is {type(content).__name__}, not text.", f"{at}.content")
     elif content is None:
-        message["content"] = "" if declared.null_content == "" or not message.get("tool_calls") else None
+        message["content"] = None if wanted.null_content and message.get("tool_calls") else ""
+    reasoning = next((message[key] for key in _REASONING if isinstance(message.get(key), str)), None)
+    if reasoning is not None:  # under both names that templates read
+        message = {"thinking": reasoning, **message, "reasoning_content": reasoning}
     if not message.get("tool_calls"):
         message.pop("tool_calls", None)
     else:
-        message["tool_calls"] = _calls(declared, message["tool_calls"], at, warnings)
+        message["tool_calls"] = _calls(wanted, message["tool_calls"], at, warnings)
     return message
 
 
@@ -77,7 +100,7 @@ def _joined(parts: list[Any], at: str, warnings: list[RenderWarning]) -> str:
     return "".join(texts)
 
 
-def _calls(declared: TokenFormat, calls: Any, at: str, warnings: list[RenderWarning]) -> list[dict[str, Any]]:
+def _calls(wanted: Wants, calls: Any, at: str, warnings: list[RenderWarning]) -> list[dict[str, Any]]:
     if not isinstance(calls, list) or not all(isinstance(call, Mapping) for call in calls):
         raise TokensError("bad_message", f"{at}.tool_calls is not a list of calls.", f"{at}.tool_calls")
     ready = []
@@ -87,22 +110,35 @@ def _calls(declared: TokenFormat, calls: Any, at: str, warnings: list[RenderWarn
         if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
             raise TokensError("bad_message", f"{where} has no function name.", where)
         function = {key: value for key, value in inner.items() if value is not None}
-        function["arguments"] = _arguments(declared, function.get("arguments", {}), where, warnings)
+        function["arguments"] = _arguments(wanted, function.get("arguments", {}), where, warnings)
         whole = {key: value for key, value in call.items() if value is not None} if "function" in call else {}
         ready.append({"type": "function", **whole, "function": function})
     return ready
 
 
-def _arguments(declared: TokenFormat, given: Any, where: str, warnings: list[RenderWarning]) -> Any:
-    if declared.arguments_as == "string":
+def _arguments(wanted: Wants, given: Any, where: str, warnings: list[RenderWarning]) -> Any:
+    if wanted.text_arguments:
         return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     if not isinstance(given, str):
         return given
+    respelled: list[str] = []
+
+    def number(text: str) -> float:
+        value = float(text)
+        if json.dumps(value) != text:
+            respelled.append(f"{text} as {json.dumps(value)}")
+        return value
+
     try:
-        value = json.loads(given) if given.strip() else {}
+        value = json.loads(given, parse_float=number) if given.strip() else {}
     except (ValueError, RecursionError):
         value = None
     if isinstance(value, dict):
+        if respelled:
+            listed = ", ".join(respelled[:5])
+            warnings.append(
+                RenderWarning("content_lost", f"The template writes numbers of {where} in another way: {listed}.")
+            )
         return value
     message = f"The arguments of {where} are not a JSON object; the template gets them as text."
     warnings.append(RenderWarning("arguments_not_json", message))

@@ -72,9 +72,10 @@ def _content_lost(rendered: Rendered) -> Iterator[RenderWarning]:
         yield RenderWarning(
             "content_lost", f"{where} is not in the prompt: the chat template leaves it out or changes it."
         )
+    said = "\n".join(text for _, text in texts_of(messages))
     for tool in rendered.prepared.tools or ():
         name = tool["function"]["name"]
-        if name not in rendered.text:
+        if rendered.text.count(name) <= said.count(name):
             yield RenderWarning(
                 "content_lost", f"The tool {name} is not in the prompt: the chat template leaves it out."
             )

@@ -2,4 +2,9 @@
 
 from inference.tokens.declaration import TokenFormat
 
-FORMAT = TokenFormat(name="none", title="Plain: one answer, no reasoning, no calls")
+FORMAT = TokenFormat(
+    name="none",
+    title="Plain: one answer, no reasoning, no calls",
+    arguments_as="by_template",
+    null_content="by_template",
+)

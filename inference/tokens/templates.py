@@ -1,0 +1,67 @@
+"""A chat template run on prepared messages.
+
+The template is compiled by transformers, sandboxed as there, but rendered here: transformers drops nulls that some templates
+ask for (`content is none`) and turns the date function into a text. A tokenizer with its own rendering code is asked itself.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from inference.tokens.errors import TokensError
+from inference.tokens.messages import Prepared
+from inference.tokens.tokenizer import Tokenizer
+
+
+def run_template(
+    tokenizer: Tokenizer, prepared: Prepared, arguments: Mapping[str, Any], *, add_generation_prompt: bool
+) -> str:
+    """The conversation as text. Raises `TokensError("template_failed")` with the template's own sentence."""
+    backend = tokenizer.backend
+    try:
+        with tokenizer.lock:
+            if _has_own_code(backend):
+                text = backend.apply_chat_template(
+                    prepared.messages,
+                    tools=prepared.tools,
+                    tokenize=False,
+                    add_generation_prompt=add_generation_prompt,
+                    **arguments,
+                )
+            else:
+                from transformers.utils.chat_template_utils import _compile_jinja_template as compiled
+
+                text = compiled(backend.get_chat_template(None, prepared.tools)).render(
+                    messages=prepared.messages,
+                    tools=prepared.tools,
+                    documents=None,
+                    add_generation_prompt=add_generation_prompt,
+                    **{**backend.special_tokens_map, **arguments},
+                )
+    except Exception as error:  # a template is a program of someone else's: it raises what it likes
+        sentence = " ".join(str(error).split())[:500] or type(error).__name__
+        raise TokensError(
+            "template_failed", f"The chat template refused the conversation: {sentence}", "messages"
+        ) from error
+    if not isinstance(text, str):
+        raise TokensError("template_failed", "The chat template gave no text.", "messages")
+    return text
+
+
+def ask_tokenizer(
+    tokenizer: Tokenizer, prepared: Prepared, arguments: Mapping[str, Any], *, add_generation_prompt: bool
+) -> Any:
+    """What the tokenizer itself makes of the conversation in one go: ids, in whatever shape its version answers with."""
+    with tokenizer.lock:
+        return tokenizer.backend.apply_chat_template(
+            prepared.messages,
+            tools=prepared.tools,
+            tokenize=True,
+            add_generation_prompt=add_generation_prompt,
+            **arguments,
+        )
+
+
+def _has_own_code(backend: Any) -> bool:
+    from transformers import PreTrainedTokenizerBase
+
+    return type(backend).apply_chat_template is not PreTrainedTokenizerBase.apply_chat_template
