@@ -26,7 +26,7 @@ class Figures:
     after_stop_cut: int = 0
     endings: Counter[int] = field(default_factory=Counter)
     """{last id of a row: rows}"""
-    _trained: array[int] = field(default_factory=lambda: array("I"))
+    _trained: "array[int]" = field(default_factory=lambda: array("I"))
     _dense: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     _sparse: Counter[int] = field(default_factory=Counter)
     _pending: list[NDArray[np.uint32]] = field(default_factory=list)

@@ -80,7 +80,7 @@ class Origin:
     sampling: dict[str, Any]
 
 
-def matching_ids(s: Session, run_id: int, flt: Filter) -> array[int]:
+def matching_ids(s: Session, run_id: int, flt: Filter) -> "array[int]":
     """Ids of the run's samples inside the filter, ascending whatever the filter's sort (8 bytes each)."""
     found: array[int] = array("q")
     for batch in iter_sample_ids(s, run_id, Filter(flt.conditions), 10_000):
@@ -88,7 +88,7 @@ def matching_ids(s: Session, run_id: int, flt: Filter) -> array[int]:
     return found
 
 
-def batches(ids: array[int], size: int) -> Iterator[list[int]]:
+def batches(ids: "array[int]", size: int) -> Iterator[list[int]]:
     """The ids in lists of `size`."""
     for start in range(0, len(ids), size):
         yield ids[start : start + size].tolist()

@@ -9,7 +9,7 @@ from sqlmodel import Session, col, select
 
 from db.errors import Conflict, NotFound
 from db.filters import parse_body
-from db.queries.pages import page_by_id
+from db.queries.pages import LARGEST_PAGE, page_by_id
 from db.tables import Export, Run, Sample
 from inference.context import Context
 from inference.export.files import DATA, export_dir
@@ -26,9 +26,9 @@ __all__ = [
     "export_file",
     "export_formats",
     "export_view",
-    "exports_to_write",
     "forget_orphans",
     "list_exports",
+    "page_exports",
     "write_export",
 ]
 
@@ -88,8 +88,17 @@ def export_view(s: Session, export_id: int) -> ExportView:
     return _view(_get(s, export_id))
 
 
-def list_exports(s: Session, run_id: int | None = None, after: str | None = None, limit: int = 50) -> Page[ExportView]:
-    """Exports, newest first; of one run, where one is given.
+def list_exports(s: Session, run_id: int | None = None) -> list[ExportView]:
+    """The newest exports (500 at most), newest first; of one run, where one is given.
+
+    Raises:
+        NotFound: no such run.
+    """
+    return page_exports(s, run_id, limit=LARGEST_PAGE).items
+
+
+def page_exports(s: Session, run_id: int | None = None, after: str | None = None, limit: int = 50) -> Page[ExportView]:
+    """Exports, newest first, by pages; of one run, where one is given.
 
     Raises:
         NotFound: no such run.
@@ -101,12 +110,6 @@ def list_exports(s: Session, run_id: int | None = None, after: str | None = None
         query = query.where(col(Export.run_id) == run_id)
     rows, following = page_by_id(s, query, col(Export.id), after, limit, descending=True)
     return Page(items=[_view(row) for row in rows], next=following)
-
-
-def exports_to_write(s: Session) -> list[int]:
-    """Ids of exports that wait for `write_export`, oldest first: queued ones, and those whose writer died."""
-    query = select(col(Export.id)).where(col(Export.state).in_(["queued", "writing"]))
-    return [number for number in s.exec(query.order_by(col(Export.id))) if number is not None]
 
 
 def export_file(ctx: Context, s: Session, export_id: int, name: str) -> Path:

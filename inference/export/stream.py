@@ -34,7 +34,7 @@ class Stream:
     sources: Counter[SourceKey] = field(default_factory=Counter)
     looked_at: int = 0
 
-    def rows(self, ids: array[int]) -> Iterator[TrainingRow]:
+    def rows(self, ids: "array[int]") -> Iterator[TrainingRow]:
         """The accepted rows among samples `ids`; every other one is counted in `left_out` under its first reason."""
         for batch in batches(ids, _BATCH_SAMPLES):
             with self.ctx.db.read() as s:
@@ -110,7 +110,7 @@ class Stream:
         return row
 
 
-def survey(ctx: Context, run_id: int, flt: Filter, options: ExportOptions) -> tuple[array[int], Counter[str], bool]:
+def survey(ctx: Context, run_id: int, flt: Filter, options: ExportOptions) -> "tuple[array[int], Counter[str], bool]":
     """(ids inside the filter, left-out counts, whether anything would be exported), as far as rows can tell.
 
     Stops at the first sample that would be taken: the counts are complete only where there is none.
