@@ -56,6 +56,8 @@ class Life:
     tracker: PhaseTracker
     client: SglangClient
     adopted: bool = False
+    recorded: bool = False
+    """Whether the process stands in the database; until then it can be found by its marker alone."""
     since: float = field(default_factory=time.monotonic)
     ready_since: float | None = None
     bad_health_since: datetime | None = None

@@ -101,7 +101,6 @@ class ManagedKeeper:
             return
         self._begin(life)
         message = f"Taken back: process {process.identity.pid} was running when Draftmill started."
-        await asyncio.to_thread(self._records.spawned, life.start_id, process.identity)
         await asyncio.to_thread(self._records.event, self._id, "adopted", message, life.start_id)
         self._reporter.note(Finding("process", True, message))
         if life.stopping is not None:
@@ -142,8 +141,7 @@ class ManagedKeeper:
             ended = {"ended_at": now(), "ending": str(error)}
             await self._refuse(f"the process cannot be started ({error}).", start_id=start_id, start=ended)
             return
-        await asyncio.to_thread(self._records.spawned, start_id, process.identity)
-        self._begin(new_life(plan, start_id, process))
+        self._begin(new_life(plan, start_id, process))  # before anything else can fail: it must not be started twice
 
     async def _refuse(self, sentence: str, **columns: Any) -> None:
         """A start that cannot work: failed, before any process came to be."""
@@ -176,6 +174,9 @@ class ManagedKeeper:
         if not life.process.alive():
             await self._ended(row, life)
             return
+        if not life.recorded:
+            await asyncio.to_thread(self._records.spawned, life.start_id, life.process.identity)
+            life.recorded = True
         self._reporter.note(Finding("process", True, f"Process {life.process.identity.pid} is alive."))
         if time.monotonic() >= self._next_remember:
             self._next_remember = time.monotonic() + (_REMEMBER_READY_S if life.ever_ready else _REMEMBER_S)

@@ -78,6 +78,11 @@ class Records:
                 port=new.port,
                 weight_version=new.weight_version,
             )
+            never_spawned = select(BackendStart).where(
+                BackendStart.backend_id == backend_id, col(BackendStart.ended_at).is_(None)
+            )
+            for unfinished in s.exec(never_spawned):
+                unfinished.ended_at, unfinished.ending = now(), "It was given up before its process was seen."
             s.add(start)
             s.flush()
             detail = {"command": shlex.join(new.command)}

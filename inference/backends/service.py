@@ -138,6 +138,7 @@ def delete_backend(s: Session, backend_id: int) -> None:
             allowed=[action for action in allowed_actions(backend) if action != "delete"],
         )
     s.delete(backend)
+    s.flush()
 
 
 def request_action(

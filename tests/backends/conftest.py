@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -70,6 +71,18 @@ class Lab:
 
     def behave(self, **behaviour: object) -> None:
         behave(self.engine, **behaviour)
+
+    def use_whole_fake(self, script: dict[str, Any]) -> None:
+        """The fake that answers as recorded, as the interpreter: slower to start, but it has requests in flight."""
+        rules = self.engine / "script.json"
+        rules.write_text(json.dumps(script))
+        python = self.engine / "python"
+        python.write_text(
+            "#!/bin/sh\n"
+            'if [ "$1" = "-I" ]; then exit 0; fi\n'
+            "shift 2\n"
+            f'PYTHONPATH="{Path.cwd()}" exec "{sys.executable}" -m tests.support.fake_sglang --script "{rules}" "$@"\n'
+        )
 
     def create(self, name: str = "one", **launch: object) -> int:
         new = NewBackend(name=name, launch={"model_path": str(self.model), **launch})

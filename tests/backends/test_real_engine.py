@@ -35,7 +35,7 @@ def test_a_real_server_starts_through_its_phases_survives_a_killed_scheduler_and
     real: Lab,
 ) -> None:
     one = real.create(device="cpu", max_running_requests=8)
-    with real.supervising(POLICY):
+    with real.supervising(POLICY, prober=None):
         real.ask(one, "start")
         row = real.wait(one, "ready")
         seen = [state for state, _ in real.seen]
@@ -52,6 +52,11 @@ def test_a_real_server_starts_through_its_phases_survives_a_killed_scheduler_and
         shown = read_tail(real.settings, first, 100_000)
         assert row.api_key not in shown
         assert "fired up" in shown
+
+        row = real.wait(one, lambda row: row.probe)
+        assert row.probe is not None
+        assert row.probe["ok"], row.probe["refusals"]
+        assert row.probe["three_ways"] is not None
 
         scheduler = next(process for process in real.tree(one) if "scheduler" in " ".join(process.cmdline()))
         os.kill(scheduler.pid, signal.SIGKILL)
@@ -78,7 +83,9 @@ def test_a_real_server_stopped_while_it_loads_leaves_no_orphan(real: Lab) -> Non
     one = real.create(device="cpu")
     with real.supervising(POLICY):
         real.ask(one, "start")
-        real.wait(one, lambda _: len(real.tree(one)) >= 3)  # its children import and have not tied themselves to it yet
+        real.wait(
+            one, lambda row: row.start_id and len(real.tree(one)) >= 3
+        )  # its children import and have not tied themselves to it yet
         real.ask(one, "stop")
         row = real.wait(one, "stopped")
     assert "whole process group" in str(real.seen)

@@ -1,22 +1,26 @@
 """The supervisor over real processes: the life of a server, and every way in which it may go wrong."""
 
+import asyncio
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
 from db.errors import Conflict
-from db.tables import BackendStart
+from db.tables import Backend, BackendStart
+from inference.backends.client import GenerateError, Generation, SglangClient, new_rid
 from inference.backends.identity import Identity, identity_of
 from inference.backends.logs import read_tail
 from inference.backends.process import ServerProcess
-from tests.backends.conftest import Lab, passing_probe
+from tests.backends.conftest import HURRIED, Lab, passing_probe
 
 
 def test_start_reaches_ready_through_its_phases_and_stop_proves_the_tree_gone(lab: Lab) -> None:
@@ -75,6 +79,40 @@ def test_a_server_that_ignores_sigterm_is_killed_at_the_deadline_with_its_whole_
         row = lab.wait(one, "stopped")
     assert "SIGKILL" in row.message
     assert lab.tree(one) == []
+
+
+def test_requests_in_flight_are_aborted_before_the_deadline_so_that_the_server_ends_in_order(lab: Lab) -> None:
+    lab.use_whole_fake({"rules": [{"when": {"contains": 5}, "answer": {"hang": True}}]})
+    one = lab.create()
+    patient = replace(HURRIED, stop_deadline_s=30.0)
+    with lab.supervising(patient):
+        lab.ask(one, "start")
+        row = lab.wait(one, "ready")
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(asyncio.run, _generate(row, [5]))
+            lab.wait(one, lambda _: _running(row) == 1)
+            lab.ask(one, "stop")
+            row = lab.wait(one, "stopped")
+            with pytest.raises(GenerateError) as aborted:
+                answer.result(30)
+    assert aborted.value.kind == "aborted"
+    assert "draining" in {state for state, _ in lab.seen}
+    assert "exit code 0" in row.message
+    assert lab.tree(one) == []
+
+
+async def _generate(row: Backend, ids: list[int]) -> Generation:
+    async with SglangClient(row.url or "", row.api_key) as client:
+        return await client.generate(ids, {"max_new_tokens": 8}, new_rid(), timeout_s=60)
+
+
+def _running(row: Backend) -> int:
+    async def ask() -> int:
+        async with SglangClient(row.url or "", row.api_key) as client:
+            loads = await client.call("GET", "/v1/loads")
+            return int(loads["loads"][0]["num_running_reqs"])
+
+    return asyncio.run(ask())
 
 
 def test_stop_while_loading_leaves_no_orphan(lab: Lab) -> None:
@@ -194,7 +232,7 @@ def test_a_start_up_over_the_users_limit_fails_and_names_the_last_stage(lab: Lab
         lab.ask(one, "start")
         row = lab.wait(one, "failed")
     assert "startup_limit_s" in row.message
-    assert "loading weights" in row.message
+    assert "the last stage was: " in row.message
     assert lab.tree(one) == []
 
 
