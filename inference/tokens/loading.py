@@ -4,10 +4,11 @@ A checkpoint's own Python runs only where the operator allowed it. Everything is
 hashed is what was used.
 """
 
+import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def load_folder(name: str, folder: Path, *, allow_remote_code: bool) -> Tokenize
     own_code = "AutoTokenizer" in (settings.get("auto_map") or {})
     if own_code and "tokenizer.json" not in files and not allow_remote_code:
         raise _refused(name)
-    backend = _load(name, folder, allow_remote_code=allow_remote_code)
+    backend = _load(name, folder, own_code=own_code, allow_remote_code=allow_remote_code)
     template = _template(backend)
     return Tokenizer(
         name,
@@ -52,21 +53,36 @@ def load_folder(name: str, folder: Path, *, allow_remote_code: bool) -> Tokenize
     )
 
 
-def _load(name: str, folder: Path, *, allow_remote_code: bool) -> Any:
+def _first_that_loads(usual: Callable[[], Any], other: Callable[[], Any], *, fall_back: bool) -> Any:
+    """What `usual` loads, else what `other` loads; where both fail, the error of the usual way."""
+    try:
+        return usual()
+    except Exception:
+        if fall_back:
+            with contextlib.suppress(Exception):
+                return other()
+        raise
+
+
+def _load(name: str, folder: Path, *, own_code: bool, allow_remote_code: bool) -> Any:
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # it would advise installing torch
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     try:
-        backend = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=allow_remote_code)
-    except Exception as error:
+        backend = _first_that_loads(
+            lambda: AutoTokenizer.from_pretrained(
+                str(folder), local_files_only=True, trust_remote_code=allow_remote_code
+            ),
+            # a checkpoint of a model that this transformers does not know, or whose own code may not run
+            lambda: PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True),
+            fall_back=(folder / "tokenizer.json").is_file() and not (own_code and allow_remote_code),
+        )
+    except Exception as error:  # a tokenizer's loader raises anything, its own code included
         if not allow_remote_code and "trust_remote_code" in str(error):
-            if not (folder / "tokenizer.json").is_file():
-                raise _refused(name) from error
-            backend = PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
-        else:
-            reason = " ".join(str(error).split())[:400]
-            message = f"The tokenizer {name} cannot be loaded: {reason or type(error).__name__}"
-            raise TokensError("tokenizer_unreadable", message, "tokenizer") from error
+            raise _refused(name) from error
+        reason = " ".join(str(error).split())[:400]
+        message = f"The tokenizer {name} cannot be loaded: {reason or type(error).__name__}"
+        raise TokensError("tokenizer_unreadable", message, "tokenizer") from error
     fast = getattr(backend, "backend_tokenizer", None)
     if fast is not None:
         fast.no_truncation()

@@ -58,7 +58,7 @@ class _Reader:
 
     def read(self, number: int) -> None:
         data = self.tokenizer.token_bytes(number)
-        if self.open and (not data or data[0] not in _CONTINUATION):
+        if self.open and data and data[0] not in _CONTINUATION:
             self.close()  # what is open cannot become a character any more
         self.open.append(number)
         self.text += self.decoder.decode(data)

@@ -54,19 +54,15 @@ class Tokenizer:
         self._fast = getattr(backend, "backend_tokenizer", None)
         self.is_fast = self._fast is not None
         self.renders_verified = 0
-        rows = self._text_config.get("vocab_size")
-        self.vocab_size = rows if isinstance(rows, int) and rows > 0 else vocabulary.size
-        self.bos_id: int | None = getattr(backend, "bos_token_id", None)
-        self.stop_ids = self._stop_ids()
-
-    @property
-    def _text_config(self) -> Mapping[str, Any]:
         nested = self.model_config.get("text_config")
-        return nested if isinstance(nested, dict) and "vocab_size" not in self.model_config else self.model_config
+        configs = [self.model_config, *([nested] if isinstance(nested, dict) else [])]
+        rows = (config.get("vocab_size") for config in configs)
+        self.vocab_size = next((n for n in rows if isinstance(n, int) and n > 0), vocabulary.size)
+        self.bos_id: int | None = getattr(backend, "bos_token_id", None)
+        self.stop_ids = self._stop_ids([self.generation_config, *configs])
 
-    def _stop_ids(self) -> frozenset[int]:
+    def _stop_ids(self, places: Sequence[Mapping[str, Any]]) -> frozenset[int]:
         found: set[int] = set()
-        places = (self.generation_config, self.model_config, self._text_config)
         for value in (getattr(self.backend, "eos_token_id", None), *(place.get("eos_token_id") for place in places)):
             found.update(item for item in (value if isinstance(value, list) else [value]) if isinstance(item, int))
         return frozenset(found)

@@ -1,0 +1,113 @@
+"""Formats are declarations bound by token text; what does not fit a vocabulary is refused in words."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inference.tokens.cache import TokenizerCache
+from inference.tokens.errors import TokensError
+from inference.tokens.formats import all_formats, bind, get_format, suggest
+from inference.tokens.tokenizer import Tokenizer
+from tests.support import tiny_tokenizers as tiny
+from tests.support.families import CLOSED, OPENED, SILENT, Family
+from tests.support.tokenizers import real_tokenizer
+
+
+def load(folder: Path) -> Tokenizer:
+    return TokenizerCache([folder], allow_remote_code=False).get(str(folder))
+
+
+def test_every_family_of_this_round_is_declared() -> None:
+    assert [item.name for item in all_formats()] == ["deepseek_r1", "kimi_k2", "qwen3", "none"]
+    for item in all_formats():
+        assert item.title
+        assert len(set(item.markers())) == len(item.markers())
+        assert (item.payload is None) == (item.calls is None)
+
+
+def test_an_unknown_format_is_named_beside_those_there_are() -> None:
+    with pytest.raises(TokensError, match="no token format llama9; there are deepseek_r1") as caught:
+        get_format("llama9")
+    assert (caught.value.code, caught.value.field) == ("format_unknown", "token_format")
+
+
+def test_real_qwen3_binds_by_text_though_its_markers_are_not_special() -> None:
+    tokenizer = real_tokenizer("qwen3")
+    bound = bind(get_format("qwen3"), tokenizer)
+    assert (bound.ids["<think>"], bound.ids["</think>"]) == (151667, 151668)
+    assert (bound.ids["<tool_call>"], bound.ids["</tool_call>"]) == (151657, 151658)
+    assert tokenizer.kind_of(151667) == "added"
+    assert bound.stop_ids == {151645}
+    assert suggest(tokenizer).name == "qwen3"
+
+
+def test_original_deepseek_v3_is_refused_because_think_is_three_ids() -> None:
+    tokenizer = real_tokenizer("deepseek_v3")
+    with pytest.raises(TokensError, match=r"<think> \(spelled with 3 ordinary ids\)") as caught:
+        bind(get_format("deepseek_r1"), tokenizer)
+    assert caught.value.code == "format_not_in_vocabulary"
+    assert suggest(tokenizer).name == "none"
+
+
+def test_kimi_ids_are_read_from_the_vocabulary(kimi: Family) -> None:
+    assert kimi.bound.ids["<think>"] == 163606
+    assert kimi.bound.ids["</think>"] == 163607
+    assert kimi.bound.stop_ids == {163585, 163586}
+    assert suggest(kimi.tokenizer).name == "kimi_k2"
+
+
+def test_deepseek_r1_is_suggested_where_think_is_one_id(deepseek: Family) -> None:
+    assert suggest(deepseek.tokenizer).name == "deepseek_r1"
+
+
+def test_kimi_without_think_tokens_binds_and_expects_no_reasoning(tmp_path: Path) -> None:
+    added = [item for item in tiny.KIMI_K2 if "think" not in item.content]
+    bound = bind(get_format("kimi_k2"), load(tiny.make_tokenizer(tmp_path, added=added, template=tiny.KIMI_TEMPLATE)))
+    assert not bound.thinks
+    assert bound.expects_reasoning("none") is False
+
+
+def test_half_a_pair_of_markers_opens_nothing(tmp_path: Path) -> None:
+    added = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>"]
+    bound = bind(get_format("qwen3"), load(tiny.make_tokenizer(tmp_path, added=added)))
+    assert "<tool_call>" not in bound.ids
+
+
+@pytest.mark.parametrize(
+    ("family", "think", "due"),
+    [
+        ("qwen3", OPENED, True),
+        ("qwen3", CLOSED, False),
+        ("qwen3", SILENT, True),  # the template knows the block, the model opens it
+        ("kimi_k2", SILENT, True),
+        ("deepseek_r1", SILENT, True),
+        ("none", SILENT, False),
+    ],
+)
+def test_reasoning_is_due_by_prompt_and_family(families: dict[str, Family], family: str, think: str, due: bool) -> None:
+    one = families[family]
+    state = one.bound.prompt_state(np.array(one.prompt_ids(think), dtype=np.uint32))
+    assert one.bound.expects_reasoning(state) is due
+
+
+def test_an_instruct_model_whose_template_knows_no_think_block_is_not_expected_to_think(tmp_path: Path) -> None:
+    plain = "{% for m in messages %}<|im_start|>{{ m.role + '\\n' + m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+    bound = bind(get_format("qwen3"), load(tiny.make_tokenizer(tmp_path, template=plain)))
+    assert bound.expects_reasoning("none") is False
+    assert bound.expects_reasoning("open") is True
+
+
+def test_without_a_prompt_nobody_can_tell(qwen3: Family) -> None:
+    assert qwen3.bound.segment(None, [5]).prompt_state == "unknown"
+    assert qwen3.bound.expects_reasoning("unknown") is None
+
+
+def test_a_demo_like_vocabulary_with_small_ids_works(tmp_path: Path) -> None:
+    tiny.make_tokenizer(
+        tmp_path, added=["<|im_start|>", "<|im_end|>", "<think>", "</think>"], template=tiny.CHATML_OPENED
+    )
+    bound = bind(get_format("qwen3"), load(tmp_path))
+    assert max(bound.ids.values()) < 700
+    assert json.loads((tmp_path / "config.json").read_text())["vocab_size"] == max(bound.ids.values()) + 1
