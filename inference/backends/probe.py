@@ -6,7 +6,7 @@ It reports and never raises for a sick server. A refusal needs a contradiction; 
 import asyncio
 from collections.abc import Awaitable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field
 
@@ -21,6 +21,8 @@ from inference.tokens.formats import BoundFormat
 from inference.tokens.ids import Ids
 from inference.tokens.rendering import render
 from inference.tokens.tokenizer import Tokenizer
+
+_T = TypeVar("_T")
 
 QUESTION = "How many legs does a spider have? Think it over briefly, then answer in one short sentence."
 """Plain and short; reasoning is due wherever the template lets the model reason"""
@@ -134,7 +136,8 @@ class _Asked:
 
     def _render(self) -> Ids | None:
         try:
-            return render(self.tokenizer, self.messages).ids
+            declared = self.bound.format if self.bound else None
+            return render(self.tokenizer, self.messages, token_format=declared).ids
         except TokensError as error:
             self.checks.append(
                 Check(name="template", ok=False, text=f"A conversation cannot be rendered: {error.message}")
@@ -152,19 +155,12 @@ class _Asked:
     async def _ask(self, prompt_ids: Ids) -> None:
         sampling = {"temperature": 0.0, "max_new_tokens": self.max_new_tokens}
         generation, chat = await asyncio.gather(
-            self.client.generate(prompt_ids, sampling, new_rid(), self.timeout_s),
-            self._chat(),
-            return_exceptions=True,
+            _or_error(self.client.generate(prompt_ids, sampling, new_rid(), self.timeout_s)), _or_error(self._chat())
         )
         if isinstance(generation, GenerateError):
-            self.checks.append(
-                Check(name="ids", ok=False, text=f"A request by ids was not answered: {generation.message}")
-            )
+            text = f"A request by ids was not answered: {generation.message}"
+            self.checks.append(Check(name="ids", ok=False, text=text))
             return
-        if isinstance(generation, BaseException):
-            raise generation
-        if isinstance(chat, BaseException) and not isinstance(chat, GenerateError):
-            raise chat
         self._judge(prompt_ids, generation)
         self.ways = compare(self.tokenizer, self.bound, self.question, prompt_ids, generation, chat_way(chat))
 
@@ -178,7 +174,7 @@ class _Asked:
         )
         self.checks += checks
 
-    async def _chat(self) -> Any:
+    async def _chat(self) -> object:
         body = {
             "model": self.server.get("served_model_name") or self.server.get("model_path") or "default",
             "messages": self.messages,
@@ -193,3 +189,10 @@ class _Asked:
             "return_token_ids": True,
         }
         return await self.client.call("POST", "/v1/chat/completions", body, timeout_s=self.timeout_s)
+
+
+async def _or_error(awaitable: Awaitable[_T]) -> _T | GenerateError:
+    try:
+        return await awaitable
+    except GenerateError as error:
+        return error

@@ -92,6 +92,12 @@ REFUSED: list[tuple[Any, str, str]] = [
     ("[1,2]", "a", "Input should be a dictionary"),
     ({"input_ids": 5}, "a", "must be list or null; got int"),
     ({"input_ids": [1.5, 2]}, "a", "elements must be int or list; got float"),
+    ({"input_ids": [True]}, "b", "invalid type: boolean"),
+    (
+        {"input_ids": [5] * 4090, "sampling_params": {"max_new_tokens": 1}},
+        "c",
+        "Use a shorter input or enable --allow-auto-truncate.",
+    ),
     ({"input_ids": ["a"]}, "a", "elements must be int or list; got str"),
     (
         {"input_ids": PROMPT, "sampling_params": {"bogus": 1}},
@@ -241,7 +247,7 @@ def test_a_stream_is_cumulative_and_its_errors_come_as_frames(fake_sglang: FakeS
     sent = frames(input_ids=PROMPT)
     assert [frame["output_ids"] for frame in sent] == [RECORDED_ANSWER[:end] for end in range(1, 16)]
     assert [bool(frame["meta_info"]["finish_reason"]) for frame in sent] == [False] * 14 + [True]
-    error = {"message": REFUSED[13][2], "type": "invalid_request_error", "code": 400, "retryable": False}
+    error = {"message": REFUSED[15][2], "type": "invalid_request_error", "code": 400, "retryable": False}
     assert frames(input_ids=[100] * 5000) == [{"error": error}]
 
 

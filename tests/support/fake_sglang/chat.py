@@ -36,14 +36,16 @@ def _tokenize(model: Model, body: dict[str, Any]) -> Response:
     if model.facts.skip_tokenizer_init:
         raise Refused(500, "plain", "Internal Server Error")
     ids = _render(model, body) if "messages" in body else model.vocabulary.encode(body["prompt"])
-    return Response.of({"tokens": ids, "count": len(ids), "max_model_len": 131_072})
+    return Response.of(
+        {"tokens": ids, "count": len(ids), "max_model_len": model.vocabulary.max_length or model.facts.context_length}
+    )
 
 
 async def _chat(model: Model, body: dict[str, Any]) -> Response:
     if model.facts.skip_tokenizer_init:
         raise Refused(500, "plain", "Internal Server Error")
     if not body.get("messages"):
-        raise Refused(400, "d", "Messages cannot be empty.")
+        raise Refused(400, "openai", "Messages cannot be empty.")
     prompt_ids = _render(model, body)
     sampling = {"max_new_tokens": body.get("max_completion_tokens", body.get("max_tokens"))}
     sampling |= {

@@ -18,7 +18,7 @@ class Died(Exception):  # noqa: N818  (an event, not a mistake)
 def error_body(status: int, shape: str, message: str) -> tuple[bytes, str]:
     """Body and content type of an error.
 
-    a: syntax and validation; b: schema contract; c: a ValueError; d: an HTTPException; e: auth; f is a frame in a stream
+    a: syntax and validation; b: schema contract; c: a ValueError; d: an HTTPException; e: auth; "openai": the chat route's own; f is a frame in a stream
     (see `stream_error`); "plain": an unhandled exception; "detail": the framework's own 404 and 405.
     """
     if shape == "plain":
@@ -29,6 +29,7 @@ def error_body(status: int, shape: str, message: str) -> tuple[bytes, str]:
         "c": {"error": {"message": message}},
         "d": {"object": "error", "message": message, "type": str(status), "param": None, "code": status},
         "e": {"error": message},
+        "openai": {"object": "error", "message": message, "type": "BadRequestError", "param": None, "code": status},
         "detail": {"detail": message},
     }
     return json.dumps(bodies[shape], separators=(",", ":")).encode(), "application/json"

@@ -135,7 +135,7 @@ class Model:
                     return out, answer.finish_reason or {"type": "stop", "matched": hit}
             if token in stops:
                 return out, answer.finish_reason or {"type": "stop", "matched": token}
-            if position >= len(ids) and not sampling.get("ignore_eos"):  # a script without a stop id just ends
+            if position >= len(ids) and len(out) < limit and not sampling.get("ignore_eos"):  # a script without stop id
                 return out, answer.finish_reason or {"type": "stop", "matched": token}
         return out, answer.finish_reason or {"type": "length", "length": limit}
 

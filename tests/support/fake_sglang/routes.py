@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.support.fake_sglang import chat
@@ -21,6 +22,10 @@ POST_ONLY = (
     "/v1/tokenize",
     "/detokenize",
     "/v1/detokenize",
+)
+CACHE_FLUSHED = (
+    b"Cache flushed.\nPlease check backend logs for more details. "
+    b"(When there are running or waiting requests, the operation will not be performed.)\n"
 )
 ALIASES = {"/get_model_info": "/model_info", "/get_server_info": "/server_info", "/health_generate": "/health"}
 
@@ -86,8 +91,8 @@ class Routes:
             "/server_info": Response.of(facts.server_info(self.port)),
             "/v1/models": Response.of({"object": "list", "data": [{**entry, "max_model_len": facts.context_length}]}),
             "/v1/loads": Response.of(self._loads()),
-            "/flush_cache": Response(200, b"Cache flushed.\n"),
-            "/": Response(200, b"SGLang is running\n", "text/plain; charset=utf-8"),
+            "/flush_cache": Response(200, CACHE_FLUSHED),
+            "/": Response(200, b"SGLang is running", "text/plain; charset=utf-8"),
         }
 
     async def _health(self, path: str) -> Response:
@@ -112,13 +117,19 @@ class Routes:
             "dp_rank": 0,
             "num_running_reqs": running,
             "num_waiting_reqs": 0,
+            "num_waiting_uncached_tokens": 0,
+            "num_used_tokens": 0,
+            "num_total_tokens": 0,
             "max_total_num_tokens": facts.max_total_num_tokens,
             "max_running_requests": facts.max_running_requests,
             "token_usage": 0.0,
             "gen_throughput": 0.0,
+            "cache_hit_rate": 0.0,
+            "utilization": 0.0,
+            "queues": {"waiting": 0, "grammar": 0, "paused": 0, "retracted": 0},
         }
         return {
-            "timestamp": time.time(),
+            "timestamp": datetime.now(UTC).isoformat(),
             "version": facts.version,
             "accelerator": None,
             "num_accelerators": 1,

@@ -48,7 +48,9 @@ def check_body(body: object) -> dict[str, Any]:
         if not isinstance(ids, list):
             text = f"Value error, must be list or null; got {type(ids).__name__}"
             raise Refused(400, "a", validation_message("value_error", ("body", "input_ids"), text, ids))
-        wrong = next((item for item in ids if isinstance(item, bool) or not isinstance(item, int | list)), None)
+        if any(isinstance(item, bool) for item in ids):
+            raise Refused(400, "b", f"invalid type: {_rust_type(True)}, expected i64")
+        wrong = next((item for item in ids if not isinstance(item, int | list)), None)
         if wrong is not None:
             text = f"Value error, elements must be int or list; got {type(wrong).__name__}"
             raise Refused(400, "a", validation_message("value_error", ("body", "input_ids"), text, ids))
@@ -119,5 +121,8 @@ def check_length(prompt: int, limit: int | None, context: int, max_input: int) -
         )
     if prompt >= max_input:
         raise Refused(
-            400, "c", f"Input length ({prompt} tokens) exceeds the maximum allowed length ({max_input} tokens)."
+            400,
+            "c",
+            f"Input length ({prompt} tokens) exceeds the maximum allowed length ({max_input} tokens). "
+            "Use a shorter input or enable --allow-auto-truncate.",
         )

@@ -26,6 +26,7 @@ class Vocabulary(Protocol):
     """What the server needs of a tokenizer."""
 
     eos_ids: frozenset[int]
+    max_length: int | None
 
     def decode(self, ids: Sequence[int], *, skip_special: bool) -> str:
         """Text of ids; special tokens left out where asked."""
@@ -43,6 +44,7 @@ class BuiltinVocabulary:
     """Qwen3's special ids, the recorded words, 256 byte ids from 2000, and ` w<id>` for every other id."""
 
     eos_ids = frozenset({IM_END})
+    max_length: int | None = 131_072
 
     def __init__(self, *, think_special: bool = False) -> None:
         """`think_special`: whether `skip_special_tokens` removes think and tool tokens too (not so in Qwen3)."""
@@ -95,6 +97,8 @@ class FolderVocabulary:
 
         self._tokenizer: Any = AutoTokenizer.from_pretrained(str(folder))
         self.eos_ids = frozenset({self._tokenizer.eos_token_id})
+        limit = self._tokenizer.model_max_length
+        self.max_length: int | None = limit if limit < 10**9 else None  # transformers' "no limit" is 10^30
 
     def decode(self, ids: Sequence[int], *, skip_special: bool) -> str:
         return str(
