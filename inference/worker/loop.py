@@ -11,10 +11,12 @@ from concurrent.futures import Executor
 from typing import Final
 
 import structlog
+from sqlmodel import col, select
 
+from db.tables import Export
 from inference.backends.supervisor import Supervisor
 from inference.context import Context
-from inference.export.service import exports_to_write, forget_orphans, write_export
+from inference.export.service import forget_orphans, write_export
 from inference.runs import runstate
 from inference.runs.lanes import ClientPool
 from inference.runs.runner import Runner
@@ -107,8 +109,10 @@ async def export_loop(ctx: Context, stop: asyncio.Event, executor: Executor) -> 
 
 
 def _waiting_exports(ctx: Context) -> list[int]:
+    """Those queued, and those whose writer died, oldest first."""
     with ctx.db.read() as s:
-        return exports_to_write(s)
+        query = select(col(Export.id)).where(col(Export.state).in_(("queued", "writing"))).order_by(col(Export.id))
+        return [number for number in s.exec(query).all() if number is not None]
 
 
 async def _kept_up(name: str, stop: asyncio.Event, make: Callable[[], Awaitable[None]]) -> None:
