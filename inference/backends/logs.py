@@ -128,11 +128,12 @@ class LogFollower:
                 if not raw:
                     return
                 self.offset += len(raw)
-                lines = re.split(rb"[\r\n]+", self._rest + raw)
+                lines = (self._rest + raw).replace(b"\r", b"\n").split(b"\n")
                 self._rest = lines.pop()[-64 * 1024 :]
                 for line in lines:
                     if line:
-                        yield _ANSI.sub("", line[: 16 * 1024].decode("utf-8", "replace"))
+                        text = line[: 16 * 1024].decode("utf-8", "replace")
+                        yield _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def last_lines(path: Path, count: int) -> list[str]:

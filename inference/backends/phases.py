@@ -87,7 +87,7 @@ class PhaseTracker:
         if "%" in line and (bar := _BAR.match(line)) is not None:
             self._count(bar, at)
             return
-        for fragment, name in _ENTER:
+        for fragment, name in () if self.phase.name == FIRED else _ENTER:
             if fragment in line:
                 self._enter(name, at)
 

@@ -114,6 +114,34 @@ def test_lines_of_a_good_start_are_no_problem() -> None:
     assert seen.code == "disk_full"
 
 
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("[t] ERROR:    [Errno 98] error while attempting to bind on address ('127.0.0.1', 1): x", "port_in_use"),
+        ("Port is already in use. dist_init_port=1", "port_in_use"),
+        ("No space left on device", "disk_full"),
+        ("huggingface_hub.errors.GatedRepoError: 401", "gated_model"),
+        ("403 Client Error. (Request ID: x)", "gated_model"),
+        ("Access to model x/y is restricted.", "gated_model"),
+        ("We couldn't connect to 'https://example.org' to load", "hub_unreachable"),
+        ("offline mode is enabled.", "hub_unreachable"),
+        ("LocalEntryNotFoundError: no", "hub_unreachable"),
+        ("Max retries exceeded with url: /x", "hub_unreachable"),
+        ("torch.distributed.DistBackendError: NCCL error in: x", "nccl"),
+        ("ncclSystemError: System call failed", "nccl"),
+        ("torch.distributed.x: Timeout", "nccl"),
+        ("ninja: build stopped: subcommand failed.", "jit_build"),
+        ("Ninja is required to load C++ extensions", "jit_build"),
+        ("nvcc fatal   : Unsupported gpu architecture", "jit_build"),
+        ("a.h:1: fatal error: b.h: No such file or directory", "jit_build"),
+    ],
+)
+def test_a_failure_that_leaves_the_process_hanging_is_seen_while_it_lives(line: str, code: str) -> None:
+    seen = seen_while_alive(line)
+    assert seen is not None
+    assert seen.code == code
+
+
 def test_every_known_failure_says_what_to_do() -> None:
     for known in TABLE:
         groups = ["x"] * known.pattern.groups
