@@ -15,7 +15,9 @@ from inference.prompts.jsontext import JsonReader
 from inference.prompts.rows import FileBroken, RawRow, RefusedRow, quote
 
 _CHUNK = 1 << 18
-_OUTSIDE = re.compile(rb'["\[\]{},]')
+_STRING = rb'"(?:[^"\\]+|\\[\s\S])*+"'
+_TO_COMMA = re.compile(rb'(?:[^"\[\]{},]+|' + _STRING + rb")*+")
+_TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]+|' + _STRING + rb")*+")
 _INSIDE = re.compile(rb'(?:[^"\\]+|\\[\s\S])*+')
 _OPEN, _CLOSE, _QUOTE, _COMMA = b"[{", b"]}", ord('"'), ord(",")
 
@@ -73,11 +75,12 @@ class _Cutter:
                 position += 1
                 self._in_string = False
                 continue
-            found = _OUTSIDE.search(data, position)
-            if not found:
-                position = len(data)
+            skipped = (_TO_COMMA if self.depth == 1 else _TO_BRACKET).match(data, position)
+            position = skipped.end() if skipped else position
+            if position == len(data):
                 break
-            position, byte = found.end(), data[found.start()]
+            byte = data[position]
+            position += 1
             if byte == _QUOTE:
                 self._in_string = True
             elif byte in _OPEN:
