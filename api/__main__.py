@@ -5,8 +5,9 @@ import errno
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -30,15 +31,15 @@ SHUTDOWN_S = 5
 class Server(uvicorn.Server):
     """uvicorn, which says where it listens and tells streams when it closes."""
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI, announcement: str) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, announce: Callable[[], None]) -> None:
         super().__init__(config)
-        self._draftmill, self._announcement = app, announcement
+        self._draftmill, self._announce = app, announce
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen; what is printed then is true."""
         await super().startup(sockets)
         if self.started:
-            print(self._announcement, flush=True)
+            self._announce()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End streams first: they would hold the shutdown for as long as somebody watches."""
@@ -173,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             timeout_graceful_shutdown=SHUTDOWN_S,
             log_level="warning",
         )
-        Server(config, app, announcement).run(sockets=[listener])
+        Server(config, app, partial(print, announcement, flush=True)).run(sockets=[listener])
 
 
 if __name__ == "__main__":

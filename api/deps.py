@@ -18,7 +18,6 @@ from fastapi import Depends, Path, Query, Request
 from sqlmodel import Session
 
 from api.auth import audit as audit_log
-from api.auth.gate import CSRF
 from api.auth.identity import Identity, Role, allows
 from api.uploads import IncomingFile, open_upload
 from db.errors import Forbidden
@@ -68,14 +67,17 @@ def settings(ctx: Ctx) -> Settings:
 AppSettings = Annotated[Settings, Depends(settings)]
 
 
-def current_user(request: Request) -> Identity:
+async def current_user(request: Request) -> Identity:
     """Who is asking (the gate let nobody else through).
 
+    A multipart form of a cookie session is received up to its file here, since its CSRF token is a field before that.
+
     Raises:
-        Forbidden: a multipart form whose CSRF field nobody has checked.
+        Forbidden: the form does not carry the session's CSRF token.
+        Invalid: the form has no file: forms without one are sent urlencoded.
     """
     if request.state.csrf_pending:
-        raise Forbidden(CSRF.code, CSRF.detail, field="csrf")
+        await open_upload(request)
     identity: Identity = request.state.identity
     return identity
 

@@ -6,6 +6,7 @@ is drawn.
 """
 
 import sqlite3
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as member
@@ -205,10 +206,15 @@ def from_database(error: Exception) -> Problem | None:
 def unforeseen(connection: HTTPConnection, error: Exception) -> Problem:
     """A 500 that says nothing of the inside; the log has it under the request id."""
     rid = request_id(connection)
-    log.error("request failed", request_id=rid, path=connection.url.path, exc_info=error)
+    log.error("request failed", request_id=rid, path=connection.url.path, exception=_plain_traceback(error))
     return Problem(
         500, "internal", f"Something failed on our side; the log has it under request id {rid}.", request_id=rid
     )
+
+
+def _plain_traceback(error: Exception) -> str:
+    """Without local variables: they hold tokens and prompts, and drawing them takes seconds of the event loop."""
+    return "".join(traceback.format_exception(error))
 
 
 def problem_of(connection: HTTPConnection, error: Exception) -> Problem:
@@ -224,7 +230,7 @@ def problem_of(connection: HTTPConnection, error: Exception) -> Problem:
             return from_http(error)
     known = from_database(error)
     if known is not None:
-        log.warning("database refused", request_id=request_id(connection), exc_info=error)
+        log.warning("database refused", request_id=request_id(connection), error=type(error).__name__)
         return known
     return unforeseen(connection, error)
 

@@ -113,8 +113,8 @@ class _Form:
         _, options = parse_options_header(self._headers.get(b"content-disposition", b""))
         self._part = options.get(b"name", b"").decode("utf-8", "replace")
         file_name = options.get(b"filename")
-        if self._part == "file" and file_name != b"" and not self._started:
-            self._start(file_name or b"")
+        if self._part == "file" and file_name and not self._started:
+            self._start(file_name)
 
     def _start(self, file_name: bytes) -> None:
         self._started = True
@@ -124,7 +124,7 @@ class _Form:
         self.found.content_encoding = self._headers.get(b"content-encoding", b"").decode("latin-1")
 
     def _part_data(self, data: bytes, start: int, end: int) -> None:
-        if self._part == "text" and end > start and not self._started:
+        if self._part in {"file", "text"} and end > start and not self._started:
             self._start(b"")
         if self._part == "\0data":
             self._chunks.append(data[start:end])
@@ -144,13 +144,20 @@ class _Form:
 
 
 async def open_upload(request: Request) -> IncomingFile:
-    """Begin to receive: FastAPI dependency, see `api.deps.Upload`.
+    """Begin to receive, once a request: FastAPI dependency, see `api.deps.Upload`.
 
     Raises:
         Invalid: a form without a file, or one that cannot be read.
         Forbidden: a browser's form without the session's CSRF token before its file.
         HTTPException: 415, a raw body of a type that is no file's.
     """
+    begun: IncomingFile | None = getattr(request.state, "incoming", None)
+    if begun is None:
+        begun = request.state.incoming = await _open(request)
+    return begun
+
+
+async def _open(request: Request) -> IncomingFile:
     kind = csrf.media_type(request)
     if kind == csrf.MULTIPART:
         _, options = parse_options_header(request.headers.get("content-type", ""))

@@ -2,7 +2,7 @@
 
 Both must hold. The token comes in the header `X-CSRF-Token`, or in the form field `csrf`: an urlencoded body is small and
 read here, then given back; a multipart one may be an upload of gigabytes and is left to `api.uploads`, which checks the field
-while it reads. Until somebody has checked, `api.deps` refuses the request.
+while it reads. Until it has checked, `api.deps` knows no caller.
 """
 
 from urllib.parse import parse_qs, urlsplit

@@ -39,7 +39,7 @@ def list_reviews(_: Reviewer, sample_id: BigId, session: ReadSession) -> Page[Ve
     return Page(items=reviews.list_reviews(session, sample_id))
 
 
-@router.put("/tags/{tag}")
+@router.put("/tags/{tag:path}")
 def set_tag(
     user: Reviewer, sample_id: BigId, tag: TagName, session: WriteSession, audit: Audit, response: Response
 ) -> MyReview:
@@ -49,7 +49,7 @@ def set_tag(
     return _tagged(response, mine)
 
 
-@router.delete("/tags/{tag}")
+@router.delete("/tags/{tag:path}")
 def unset_tag(
     user: Reviewer, sample_id: BigId, tag: TagName, session: WriteSession, audit: Audit, response: Response
 ) -> MyReview:

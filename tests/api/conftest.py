@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from sqlmodel import SQLModel
 
 from api.auth.throttle import FailureThrottle
-from api.auth.tokens import create_token
+from api.auth.tokens import create_token, ensure_admin
 from api.auth.users import create_user
 from api.main import create_app
-from db.engine import Database
 from inference.settings import Settings
+from tests.support.databases import PostgresCluster
 
 BASE = "http://127.0.0.1"
 ADMIN_TOKEN = "an-admin-token-for-tests"
@@ -44,15 +45,31 @@ class People:
     admin: Person
 
 
-def app_settings(settings: Settings, database: Database) -> Settings:
-    url = database.url.render_as_string(hide_password=False)
-    return settings.model_copy(update={"database_url": url, "admin_token": settings.admin_token})
+@pytest.fixture(scope="session")
+def sqlite_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
+    yield from running_app(own_settings(tmp_path_factory.mktemp("sqlite-app")))
 
 
-@pytest.fixture
-def app(settings: Settings, database: Database) -> Iterator[FastAPI]:
-    """The app without its worker; on both databases."""
-    made = create_app(app_settings(settings, database), worker=False)
+@pytest.fixture(scope="session")
+def postgres_app(postgres_server: PostgresCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
+    url = postgres_server.url(postgres_server.create(postgres_server.migrated_template()))
+    yield from running_app(own_settings(tmp_path_factory.mktemp("postgres-app"), database_url=url))
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def app(request: pytest.FixtureRequest) -> FastAPI:
+    """The app without its worker, its database empty but for the first admin; on both databases."""
+    made: FastAPI = request.getfixturevalue(f"{request.param}_app")
+    with made.state.context.db.write() as session:
+        for table in reversed(SQLModel.metadata.sorted_tables):
+            session.execute(table.delete())
+        ensure_admin(session, made.state.context.settings)
+    made.state.throttle = FailureThrottle()
+    return made
+
+
+def running_app(settings: Settings) -> Iterator[FastAPI]:
+    made = create_app(settings, worker=False)
     yield made
     made.state.context.ids.close()
     made.state.context.db.dispose()
@@ -61,11 +78,7 @@ def app(settings: Settings, database: Database) -> Iterator[FastAPI]:
 @pytest.fixture(scope="session")
 def shared_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
     """One app on SQLite for the tests that neither mind the database nor what others left in it."""
-    folder = tmp_path_factory.mktemp("shared-app")
-    made = create_app(own_settings(folder), worker=False)
-    yield made
-    made.state.context.ids.close()
-    made.state.context.db.dispose()
+    yield from running_app(own_settings(tmp_path_factory.mktemp("shared-app")))
 
 
 @pytest.fixture

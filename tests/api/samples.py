@@ -19,7 +19,7 @@ class Seeded:
 
 
 def seed_run(app: FastAPI, count: int = 6, *, state: str = "completed") -> Seeded:
-    """A run of `count` done samples in the categories a and b by turns; lengths 10, 20, 30 …"""
+    """A run of `count` done samples in the categories a and b by turns; lengths 10, 20, 30 and so on."""
     ctx = app.state.context
     with ctx.db.write() as session:
         prompts = PromptSet(

@@ -1,0 +1,74 @@
+"""The calls that are promised exist, are documented, and OpenAPI tells the truth about them."""
+
+import pytest
+
+from tests.api.routing import operations
+
+PROMISED = """
+GET /me | GET /users | POST /users | PATCH /users/{} | DELETE /users/{} | POST /users/{}/tokens
+GET /backends | POST /backends | GET /backends/{} | PATCH /backends/{} | DELETE /backends/{} | POST /backends/{}/{}
+GET /backends/{}/logs | GET /backends/{}/logs/stream | GET /backends/{}/events
+GET /token-formats | GET /flags | POST /render | POST /segment
+GET /prompt-sets | POST /prompt-sets | GET /prompt-sets/{} | GET /prompt-sets/{}/prompts | GET /prompt-sets/{}/errors
+DELETE /prompt-sets/{}
+GET /runs | POST /runs | GET /runs/{} | DELETE /runs/{} | POST /runs/{}/pause | POST /runs/{}/resume | POST /runs/{}/cancel
+POST /runs/{}/retry | POST /runs/{}/regenerate | POST /runs/{}/rederive | GET /runs/{}/stats | GET /runs/{}/events
+GET /runs/{}/stream
+GET /runs/{}/samples | GET /samples/{} | GET /samples/{}/tokens | GET /samples/{}/attempts
+PUT /samples/{}/review | GET /samples/{}/reviews | PUT /samples/{}/tags/{} | DELETE /samples/{}/tags/{}
+GET /samples/{}/comments | POST /samples/{}/comments | GET /tags | POST /tags
+GET /export-formats | POST /runs/{}/exports | GET /exports/{} | GET /exports/{}/files/{}
+GET /audit
+"""
+PAGES = "/ /backends /backends/{} /prompt-sets /prompt-sets/{} /runs /runs/new /runs/{} /runs/{}/samples /samples/{} /render /exports"
+
+
+def plain(pattern: str) -> str:
+    import re
+
+    return re.sub(r"\{[^}]*\}", "{}", pattern)
+
+
+def promised() -> list[tuple[str, str]]:
+    calls = [call.split() for line in PROMISED.strip().splitlines() for call in line.split("|")]
+    return [(method, path) for method, path in calls]
+
+
+def test_every_promised_call_and_page_exists(lite_app):
+    there = {(method, plain(pattern)) for method, pattern in operations(lite_app)}
+    missing = [call for call in promised() if (call[0], f"/api/v1{call[1]}") not in there]
+    missing += [("GET", page) for page in PAGES.split() if ("GET", page) not in there]
+    missing += [("GET", path) for path in ("/healthz", "/readyz", "/metrics", "/login") if ("GET", path) not in there]
+    assert missing == []
+
+
+@pytest.fixture(scope="module")
+def schema(shared_app):
+    return shared_app.openapi()
+
+
+def test_every_call_says_in_openapi_what_it_does(schema):
+    for path, calls in schema["paths"].items():
+        for method, call in calls.items():
+            assert call.get("description", "").strip().endswith((".", ")")), (method, path)
+            assert call.get("tags"), (method, path)
+
+
+def test_every_list_is_a_keyset_page(schema):
+    for path, calls in schema["paths"].items():
+        answer = calls.get("get", {}).get("responses", {}).get("200", {}).get("content", {}).get("application/json", {})
+        name = answer.get("schema", {}).get("$ref", "").rpartition("/")[2]
+        assert "array" not in str(answer.get("schema", {}).get("type")), path
+        if name.startswith("Page_"):
+            assert set(schema["components"]["schemas"][name]["properties"]) == {"items", "next"}, path
+
+
+def test_pages_are_not_in_openapi(schema):
+    assert {path for path in schema["paths"] if not path.startswith("/api/v1/")} == {"/healthz", "/readyz", "/metrics"}
+
+
+def test_long_actions_say_202(schema):
+    actions = ["pause", "resume", "cancel", "retry", "regenerate", "rederive", "exports"]
+    for action in actions:
+        assert "202" in schema["paths"][f"/api/v1/runs/{{run_id}}/{action}"]["post"]["responses"]
+    assert "202" in schema["paths"]["/api/v1/backends/{backend_id}/{action}"]["post"]["responses"]
