@@ -71,7 +71,7 @@ class ManagedKeeper:
 
     async def step(self, row: Backend) -> None:
         """Look once, and do what is due."""
-        if not self._recovered:
+        if not self._recovered and self._life is None:
             await self._recover(row)
             self._recovered = True
         elif self._life is None or self._watch is None:
