@@ -52,7 +52,6 @@ def prepare_app(*, dev: bool) -> None:
         "install",
         "-q",
         "--disable-pip-version-check",
-        "--no-compile",
         "--require-hashes",
     ]
     step(f"app: installing {lock.name} (about {140 if dev else 90} MB to download)", [*pip, "-r", str(lock)])

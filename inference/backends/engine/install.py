@@ -175,8 +175,8 @@ def _torch_build(python: Path) -> str:
 
 
 def _pip(python: Path, arguments: list[str], what: str) -> None:
-    # --no-compile: the first import compiles what it uses; compiling all of torch takes longer than downloading it
-    pip = [str(python), "-m", "pip", "install", "--no-compile", "--progress-bar", "off", "--disable-pip-version-check"]
+    # pip compiles what it installs: under PYTHONDONTWRITEBYTECODE a server would else compile torch anew at each start
+    pip = [str(python), "-m", "pip", "install", "--progress-bar", "off", "--disable-pip-version-check"]
     _run([*pip, *arguments], f"installing {what}")
 
 
