@@ -80,6 +80,11 @@ def _configure_sqlite(engine: Engine, synchronous: str) -> None:
         cursor.close()
         connection.create_function("draftmill_contains", 2, _contains, deterministic=True)
 
+    @event.listens_for(engine, "reset")
+    def on_reset(connection: sqlite3.Connection, _record: object, _state: object) -> None:
+        if connection.in_transaction:  # a COMMIT that failed leaves it open, and SQLAlchemy takes it for over
+            connection.rollback()
+
     @event.listens_for(engine, "begin")
     def on_begin(connection: Any) -> None:
         immediate = connection.get_execution_options().get("draftmill_write", False)
