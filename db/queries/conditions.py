@@ -11,7 +11,7 @@ checked sample by sample along the list's own order.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, exists, false, func, literal_column, not_, or_, select
+from sqlalchemy import ColumnElement, Select, and_, exists, false, func, not_, or_, select
 from sqlalchemy.orm import Mapped
 from sqlmodel import Session, col
 
@@ -63,7 +63,7 @@ class _Scope:
         """The samples among `ids` where they are few (SQLite only)."""
         if not self.sqlite:
             return None
-        few = ids.with_only_columns(literal_column("1")).limit(_RARE + 1).subquery()
+        few = ids.limit(_RARE + 1).subquery()
         if self._session.execute(select(func.count()).select_from(few)).scalar_one() > _RARE:
             return None
         self.led = True
