@@ -1,12 +1,13 @@
 """One request for one sample: what is sent, what came back, and what that means for the sample and its backend."""
 
+import random
 import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
 from db.types import now
-from inference.backends.client import GenerateError, Generation, new_rid
+from inference.backends.client import GenerateError, Generation
 from inference.runs.lanes import Lane
 from inference.runs.outcomes import Ending, Outcome, Work
 from inference.runs.settings import MIN_BUDGET, RunSettings, Sampling, sampling_request, seed_for
@@ -63,7 +64,15 @@ def ask_for(work: Work, lane: Lane, settings: RunSettings, change: dict[str, Any
         sent["max_new_tokens"] = differs["max_new_tokens"] = room
         if int(sent.get("min_new_tokens", 0)) > room:
             sent["min_new_tokens"] = differs["min_new_tokens"] = room
-    return Ask(sent, differs, new_rid())
+    return Ask(sent, differs, fresh_rid())
+
+
+def fresh_rid() -> str:
+    """A request id for one attempt: 128 random bits, always 32 hex digits, so that none is the prefix of another.
+
+    Not from the system's generator, whose call lets go of the interpreter lock; nothing secret hangs on it.
+    """
+    return f"{random.getrandbits(128):032x}"
 
 
 async def send(work: Work, lane: Lane, ask: Ask, settings: RunSettings) -> Outcome | GenerateError:

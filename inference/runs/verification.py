@@ -53,7 +53,7 @@ def _echo(sent: Ids, answer: Generation) -> Refusal | None:
     echo = answer.prompt_ids
     if echo is None:
         return Refusal("echo_missing", "The server did not send back prompt_token_ids, so what it saw is not proven.")
-    if not np.array_equal(echo, sent):
+    if echo.tobytes() != sent.tobytes():
         if len(echo) != len(sent):
             return Refusal("echo_mismatch", f"{len(sent)} prompt ids were sent and {len(echo)} came back.")
         where = int(np.flatnonzero(echo != sent)[0])
@@ -64,12 +64,13 @@ def _echo(sent: Ids, answer: Generation) -> Refusal | None:
 
 
 def _ids(answer: Generation, vocab_size: int) -> Refusal | None:
-    worst = int(answer.output_ids.max())
+    # numpy lets go of the interpreter lock for arrays of this size, and the event loop would wait milliseconds to get it back
+    ids = answer.output_ids.tolist()
+    worst = max(ids)
     if worst >= vocab_size:
-        where = int(answer.output_ids.argmax())
         return Refusal(
             "id_out_of_vocabulary",
-            f"Output id {where} is {worst}, outside the model's vocabulary of {vocab_size}.",
+            f"Output id {ids.index(worst)} is {worst}, outside the model's vocabulary of {vocab_size}.",
         )
     return None
 

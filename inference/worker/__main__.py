@@ -31,11 +31,14 @@ THREADS: Final = 8
 LEAVE_S: Final = 60.0
 """How long a worker that was told to stop may take before it goes anyway"""
 HELD: Final = 3
+SWITCH_S: Final = 0.001
+"""The event loop waits at most so long for a thread that looks at answers; Python's own 5 ms would starve the servers"""
 
 
 def main() -> int:
     """Run until told to stop; returns the exit status."""
     configure_logs()
+    sys.setswitchinterval(SWITCH_S)
     settings = Settings()
     parent = Parent()
     try:

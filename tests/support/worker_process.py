@@ -13,20 +13,24 @@ from inference.settings import Settings
 ROOT = Path(__file__).parents[2]
 
 
+def worker_environment(settings: Settings, database_url: str) -> dict[str, str]:
+    """A worker's environment: nothing of the outside but what every program needs."""
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("DRAFTMILL_")},
+        "DRAFTMILL_DATA_DIR": str(settings.data_dir),
+        "DRAFTMILL_DATABASE_URL": database_url,
+        "DRAFTMILL_MODEL_ROOTS": ":".join(map(str, settings.model_roots)),
+    }
+
+
 class WorkerProcess:
     """`python -m inference.worker` with settings in its environment; its log is kept line by line."""
 
     def __init__(self, settings: Settings, database_url: str) -> None:
-        env = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("DRAFTMILL_")},
-            "DRAFTMILL_DATA_DIR": str(settings.data_dir),
-            "DRAFTMILL_DATABASE_URL": database_url,
-            "DRAFTMILL_MODEL_ROOTS": ":".join(map(str, settings.model_roots)),
-        }
         self.process = subprocess.Popen(
             [sys.executable, "-m", "inference.worker"],
             cwd=ROOT,
-            env=env,
+            env=worker_environment(settings, database_url),
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )

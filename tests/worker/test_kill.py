@@ -6,11 +6,12 @@ import time
 from inference.settings import Settings
 from tests.support.fake_sglang import Answer, FolderVocabulary
 from tests.support.fake_sglang.script import Call
+from tests.support.worker_nursery import Nursery, NurseryWorker
 from tests.support.worker_process import WorkerProcess
 from tests.support.workshop import MODEL, Workshop
 
-KILLS = 10
-SAMPLES = 400
+KILLS = 20
+SAMPLES = 600
 SEED = 20261130
 END = 151645
 
@@ -29,12 +30,12 @@ class Script:
         return Answer(output_ids=ids, delay=self.chance.uniform(0.01, 0.12))
 
 
-def wait_for(condition, worker: WorkerProcess, seconds: float = 60) -> None:
+def wait_for(condition, worker: WorkerProcess | NurseryWorker, seconds: float = 120, step: float = 0.05) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert worker.alive, worker.lines[-20:]
         assert time.monotonic() < deadline, worker.lines[-20:]
-        time.sleep(0.005)
+        time.sleep(step)
 
 
 def finished(shop: Workshop, run_id: int) -> dict[int, tuple[int, list[int]]]:
@@ -55,20 +56,24 @@ def test_killed_worker_loses_no_finished_sample_and_doubles_none(
     url = shop.ctx.db.url.render_as_string(hide_password=False)
     before: dict[int, tuple[int, list[int]]] = {}
     killed_at_work = 0
-    for _ in range(KILLS):
-        worker = WorkerProcess(settings, url)
-        try:
-            if chance.random() < 0.8:
-                seen = fake.model.count
-                more = chance.randrange(1, 30)
-                wait_for(lambda seen=seen, more=more: fake.model.count >= seen + more, worker)
-                killed_at_work += 1
-            time.sleep(chance.uniform(0.0, 0.3))
-        finally:
-            worker.kill()
-        now = finished(shop, run_id)
-        assert before.items() <= now.items()
-        before = now
+    nursery = Nursery(settings, url)
+    try:
+        for _ in range(KILLS):
+            worker = nursery.start()
+            try:
+                if chance.random() < 0.8:
+                    seen = fake.model.count
+                    more = chance.randrange(1, 30)
+                    wait_for(lambda seen=seen, more=more: fake.model.count >= seen + more, worker, step=0.002)
+                    killed_at_work += 1
+                time.sleep(chance.uniform(0.0, 0.3))
+            finally:
+                worker.kill()
+            now = finished(shop, run_id)
+            assert before.items() <= now.items()
+            before = now
+    finally:
+        nursery.close()
     assert killed_at_work >= KILLS // 2
     assert len(before) < SAMPLES
     worker = WorkerProcess(settings, url)
