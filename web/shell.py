@@ -83,6 +83,9 @@ def _environment() -> Environment:
             "visible": strip.text_mark,
         }
     )
+    # As globals, so that a block drawn alone (a live part) has them too: it does not run the imports at a template's top.
+    environment.globals["p"] = environment.get_template("parts.html").module
+    environment.globals["sp"] = environment.get_template("sample_prompt.html").module
     return environment
 
 

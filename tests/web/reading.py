@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-VOID = frozenset({"meta", "link", "input", "br", "hr", "img", "rect", "option_"})
+VOID = frozenset({"meta", "link", "input", "br", "hr", "img"})
 
 
 @dataclass

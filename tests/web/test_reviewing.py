@@ -1,7 +1,5 @@
 """Judging a sample without script: what is said is saved or said not to be, once, on the answer that was looked at."""
 
-import re
-
 import pytest
 from fastapi.testclient import TestClient
 
@@ -155,6 +153,7 @@ def test_comments_and_tags_go_back_to_where_they_were_made(own_site: Site) -> No
             f"{own_site.sample(0)}/comments?category=facts",
             data={"csrf": csrf, "body": "odd <i>", "start": "1", "end": "3"},
         )
+        assert answer.status_code == 303, answer.text
         assert answer.headers["location"] == f"{own_site.sample(0)}?category=facts"
         page = check_page(client.get(answer.headers["location"]).text)
         assert "odd <i>" in page.text
@@ -167,8 +166,8 @@ def test_comments_and_tags_go_back_to_where_they_were_made(own_site: Site) -> No
         made = client.post(f"/tags?next={own_site.sample(0)}", data={"csrf": csrf, "name": "brand new"})
         assert made.headers["location"] == own_site.sample(0)
         assert "brand new" in client.get(own_site.sample(0)).text
-        for target in ("//evil.example", "https://evil.example", "/\\evil.example"):
-            name = re.sub(r"\W", "", target)
+        for number, target in enumerate(("//evil.example", "https://evil.example", "/\\evil.example")):
+            name = f"tag {number}"
             assert (
                 client.post("/tags", params={"next": target}, data={"csrf": csrf, "name": name}).headers["location"]
                 == "/"

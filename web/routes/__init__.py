@@ -2,17 +2,28 @@
 
 from fastapi import APIRouter
 
-from web.routes.backends import router as backends
-from web.routes.exports import router as exports
-from web.routes.home import router as home
-from web.routes.prompt_sets import router as prompt_sets
-from web.routes.render import router as render
-from web.routes.review import router as review
-from web.routes.run_launch import router as run_launch
-from web.routes.runs import router as runs
-from web.routes.samples import router as samples
-from web.routes.users import router as users
+from web.routes.backends import router as backends_pages
+from web.routes.exports import router as exports_pages
+from web.routes.home import router as home_pages
+from web.routes.prompt_sets import router as prompt_sets_pages
+from web.routes.render import router as render_pages
+from web.routes.review import router as review_pages
+from web.routes.run_launch import router as run_launch_pages
+from web.routes.runs import router as runs_pages
+from web.routes.samples import router as samples_pages
+from web.routes.users import router as users_pages
 
 router = APIRouter(include_in_schema=False)
-for _family in (home, backends, prompt_sets, run_launch, runs, samples, review, render, exports, users):
+for _family in (
+    home_pages,
+    backends_pages,
+    prompt_sets_pages,
+    run_launch_pages,
+    runs_pages,
+    samples_pages,
+    review_pages,
+    render_pages,
+    exports_pages,
+    users_pages,
+):
     router.include_router(_family)
