@@ -10,8 +10,11 @@ from api.auth import audit as audit_log
 from api.deps import PAGE, After, Audit, Ctx, Id, Limit, Operator, ReadSession, RequestFilter, Reviewer, WriteSession
 from api.jsonbody import make_router
 from api.schemas import AffectedRun, RegenerateRequest
+from db.errors import DomainError
 from db.filters import parse_body
+from db.tables import Run, RunEvent
 from inference.backends.views import EventView
+from inference.context import Context
 from inference.model import Page
 from inference.runs import control, launch, service
 from inference.runs.rederive import rederive
@@ -110,8 +113,18 @@ def rederive_run(
     """Segments and flags again, from the stored ids; an event tells when it is done (a minute for 100,000 samples)."""
     control.check_action(session, run_id, "rederive", ("paused", *control.SETTLED))
     audit("run.rederive", f"run/{run_id}")
-    background.add_task(rederive, ctx, run_id)
+    background.add_task(_rederive, ctx, run_id)
     return service.run_view(session, run_id)
+
+
+def _rederive(ctx: Context, run_id: int) -> None:
+    """After the answer: what goes wrong now is told as an event of the run."""
+    try:
+        rederive(ctx, run_id)
+    except DomainError as error:
+        with ctx.db.write() as session:
+            if session.get(Run, run_id) is not None:
+                session.add(RunEvent(run_id=run_id, kind="rederive_failed", message=error.message))
 
 
 @router.get("/{run_id}/stats")

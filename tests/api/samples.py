@@ -1,12 +1,14 @@
 """A run with answers, made by hand: what REST shows does not depend on who generated it."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from fastapi import FastAPI
 
 from db.idstore import AttemptIds
 from db.tables import Attempt, Prompt, PromptBody, PromptSet, Run, RunCategory, Sample
+from inference.runs.settings import SAMPLING_DEFAULTS, RunSettings, Sampling
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,16 @@ class Seeded:
     sample_ids: list[int]
 
 
+def settings_of(prompt_set_id: int) -> dict[str, Any]:
+    """Settings as a launch freezes them; the tokenizer's folder is gone."""
+    return RunSettings(
+        prompt_set_id=prompt_set_id, backend_ids=(), model=None, tokenizer="/no/such/folder", tokenizer_sha256="0" * 64,
+        template_sha256=None, vocab_size=300_000, stop_ids=(6,), token_format="none", sampling=Sampling(**SAMPLING_DEFAULTS), seed=1,
+        chat_template_kwargs={}, context_length=4096, max_prompt_tokens=4000, repeats=1, categories=None, limit=None, concurrency=8,
+        timeout_s=60, tries=3, guard=None,
+    ).model_dump(mode="json")  # fmt: skip
+
+
 def seed_run(app: FastAPI, count: int = 6, *, state: str = "completed") -> Seeded:
     """A run of `count` done samples in the categories a and b by turns; lengths 10, 20, 30 and so on."""
     ctx = app.state.context
@@ -27,7 +39,7 @@ def seed_run(app: FastAPI, count: int = 6, *, state: str = "completed") -> Seede
         )
         session.add(prompts)
         session.flush()
-        run = Run(name="seeded", prompt_set_id=prompts.id, state=state, settings={"tokenizer": "none"}, planned=True)
+        run = Run(name="seeded", prompt_set_id=prompts.id, state=state, settings=settings_of(prompts.id), planned=True)
         session.add(run)
         session.flush()
         samples = []

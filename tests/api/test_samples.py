@@ -162,6 +162,14 @@ def test_a_count_that_changed_since_it_was_seen_stops_a_regenerate(client, peopl
     assert_problem(answer, 409, "count_changed")
 
 
+def test_a_rederive_that_fails_behind_the_answer_is_told_as_an_event(client, people, run):
+    answer = client.post(f"/api/v1/runs/{run.run_id}/rederive", headers=people.operator.headers)
+    assert answer.status_code == 202
+    events = client.get(f"/api/v1/runs/{run.run_id}/events", headers=people.reviewer.headers).json()["items"]
+    assert events[0]["kind"] == "rederive_failed"
+    assert "/no/such/folder" in events[0]["message"]
+
+
 def test_a_deleted_run_is_gone_with_its_samples(client, people, run):
     assert client.delete(f"/api/v1/runs/{run.run_id}", headers=people.operator.headers).status_code == 204
     for path in (f"runs/{run.run_id}", f"samples/{run.sample_ids[0]}"):

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from tests.api.test_browser_sessions import csrf
 from tests.api.server import serving
+from tests.api.test_browser_sessions import csrf
 from tests.api.test_edges import assert_problem
 
 ROWS = [{"id": f"r{number}", "category": "ab"[number % 2], "prompt": f"question {number}"} for number in range(10)]
@@ -118,7 +118,7 @@ def test_an_upload_of_megabytes_is_never_whole_in_memory(lite_app, lite_people):
     """Client and server both run in this process and both stream; the file lies on the disk."""
     piece = (json.dumps({"prompt": "y" * 16_000}) + "\n").encode() * 4
     head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="big.jsonl"\r\n\r\n'
-    pieces = 24 * 2**20 // len(piece)
+    pieces = 48 * 2**20 // len(piece)
 
     def body():
         yield head
@@ -138,7 +138,7 @@ def test_an_upload_of_megabytes_is_never_whole_in_memory(lite_app, lite_people):
     assert answer.status_code == 201, answer.text
     assert answer.json()["accepted"] == pieces * 4
     assert answer.json()["size_bytes"] == pieces * len(piece)
-    assert peak < 16 * 2**20
+    assert peak < 32 * 2**20
 
 
 @pytest.mark.parametrize("boundary_at", [1, 2, 3, 7, 64])
@@ -201,10 +201,7 @@ def test_a_browser_form_uploads_with_its_csrf_field_before_the_file(lite_client,
     token = csrf(lite_client)
     good = [("csrf", (None, token)), ("file", ("p.jsonl", JSONL))]
     assert lite_client.post("/api/v1/prompt-sets?name=x", files=good).status_code == 201
-    for bad in (
-        [("file", ("p.jsonl", JSONL)), ("csrf", (None, token))],
-        [("csrf", (None, "no")), ("file", ("p.jsonl", JSONL))],
-    ):
+    for bad in ([good[1]], [("csrf", (None, "no")), good[1]]):
         assert_problem(lite_client.post("/api/v1/prompt-sets?name=x", files=bad), 403, "csrf", "csrf")
     assert lite_client.post("/api/v1/prompt-sets", files=[good[1]], headers={"X-CSRF-Token": token}).status_code == 201
 
