@@ -24,8 +24,8 @@ def own_site(tmp_path: Path) -> Iterator[Site]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all tests."""
+    """One Chromium a module: its driver keeps an event loop running in this thread, where no other test may find it."""
     with open_browser() as made:
         yield made

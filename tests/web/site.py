@@ -3,6 +3,7 @@
 import contextlib
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,7 +120,8 @@ def open_site(folder: Path) -> Iterator[Site]:
         set_id = shop.prompts(10, ("facts", "a <b>,&"), tools=TOOLS)
         backend_id = shop.backend(fake)
         run_id = shop.launch(set_id, backend_id, concurrency=1, guard=None)
-        shop.work(run_id)
+        with ThreadPoolExecutor(1) as thread:  # a browser's driver keeps an event loop running in this one
+            thread.submit(shop.work, run_id).result()
     samples = tuple(sample.id for sample in shop.samples(run_id) if sample.id is not None)
     yield Site(app, shop, run_id, set_id, backend_id, samples, people)
     shop.ctx.ids.close()
