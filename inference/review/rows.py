@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from sqlmodel import Session
+from sqlmodel import Session, col, select
 
 from db.filters import Filter
 from db.queries.samples import count_samples, flags_of, list_samples, neighbours, reviews_of, tags_of
-from db.tables import Review, Sample, SampleFlag
+from db.tables import Review, Sample, SampleFlag, SampleTag, Tag, User
 from inference.model import Page
 from inference.review.judged import get_sample
 from inference.review.views import FlagView, Neighbours, SampleRow, TagOnSample, VerdictOnSample
@@ -44,6 +44,25 @@ def sample_rows(s: Session, samples: Sequence[Sample]) -> list[SampleRow]:
         for sample in samples
         if sample.id is not None
     ]
+
+
+def judged_row(s: Session, sample: Sample) -> SampleRow:
+    """A sample as it was with the attempt it names, current or not: tags and verdicts are that attempt's; flags are left out."""
+    at = (sample.id, sample.attempt)
+    tags = s.exec(
+        select(Tag.name, User.name)
+        .join(SampleTag, col(SampleTag.tag_id) == col(Tag.id))
+        .join(User, col(User.id) == col(SampleTag.user_id))
+        .where(col(SampleTag.sample_id) == at[0], col(SampleTag.attempt) == at[1])
+        .order_by(col(Tag.name), col(User.name))
+    ).all()
+    reviews = s.exec(
+        select(User.name, Review)
+        .join(Review, col(Review.user_id) == col(User.id))
+        .where(col(Review.sample_id) == at[0], col(Review.attempt) == at[1])
+        .order_by(col(User.name))
+    ).all()
+    return _row(sample, sample.id or 0, [], tags, reviews)
 
 
 def flag_view(flag: SampleFlag) -> FlagView:

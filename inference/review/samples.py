@@ -23,7 +23,7 @@ from inference.review.reading import (
     stored_segments,
 )
 from inference.review.reviews import my_review
-from inference.review.rows import flag_view, list_sample_rows, sample_neighbours, sample_row, sample_rows
+from inference.review.rows import flag_view, judged_row, list_sample_rows, sample_neighbours, sample_row, sample_rows
 from inference.review.views import AttemptView, FlagView, SampleTokens, SampleView, SegmentView
 from inference.runs.results import matched_value
 
@@ -61,7 +61,7 @@ def sample_view(s: Session, ctx: Context, sample_id: int, user_id: int, attempt:
     found = _attempt(s, sample, attempt)
     body = prompt_bodies(s, [sample.prompt_id]).get(sample.prompt_id) or PromptData([], None)
     seen = _as_seen_by(sample, found)
-    row = sample_row(s, seen)
+    row = judged_row(s, seen)
     segments, flags = _read(s, ctx, run, sample, found, body)
     return SampleView(
         **{**row.model_dump(), "flags": flags},

@@ -189,7 +189,7 @@ def _tally(rows: Iterable[Any]) -> dict[str, int]:
 
 def _histogram(s: Session, inside: Sequence[Any]) -> list[tuple[int, int, int]]:
     length = col(Sample.completion_tokens)
-    number = case(*((length < edge, index) for index, edge in enumerate(EDGES[1:])), else_=len(EDGES) - 2)
+    number = case(*((length < edge, index) for index, edge in enumerate(EDGES[1:-1])), else_=len(EDGES) - 2)
     rows = s.execute(select(number, func.count()).where(*inside).group_by(number)).all()
     found = {int(index): int(count) for index, count in rows}
     if not found:

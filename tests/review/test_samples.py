@@ -1,0 +1,166 @@
+"""A sample as people see it: every token in some segment, its text, its calls, its attempts, its neighbours."""
+
+import pytest
+
+from db.errors import Invalid, NotFound
+from db.filters import parse_body
+from inference.review.reviews import put_review
+from inference.review.samples import (
+    list_attempts,
+    list_sample_rows,
+    sample_neighbours,
+    sample_tokens,
+    sample_view,
+    segment_ids,
+)
+from inference.runs.control import regenerate
+from tests.support.fake_sglang import FakeSglang
+from tests.support.workshop import MODEL, Workshop
+
+THINK, UNTHINK, CALL, UNCALL, END = 151667, 151668, 151657, 151658, 151645
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_time",
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        },
+    }
+]
+
+
+def ids_of(shop: Workshop, text: str) -> list[int]:
+    return shop.ctx.tokenizers.get(MODEL).encode(text)
+
+
+def test_segments_tile_the_answer_and_carry_its_text_and_calls(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    payload = '\n{"name": "get_time", "arguments": {"city": "Oslo"}}\n'
+    answer = [
+        THINK,
+        *ids_of(shop, "The user wants"),
+        UNTHINK,
+        *ids_of(shop, "Let me look."),
+        CALL,
+        *ids_of(shop, payload),
+        UNCALL,
+        END,
+    ]
+    fake_sglang.script = lambda _call: answer
+    user = shop.user()
+    run_id = shop.launch(shop.prompts(1, tools=TOOLS), shop.backend(fake_sglang))
+    shop.work(run_id)
+    with shop.ctx.db.read() as s:
+        view = sample_view(s, shop.ctx, shop.samples(run_id)[0].id, user)
+    assert view.segments[0].start == 0
+    assert [a.end == b.start for a, b in zip(view.segments, view.segments[1:], strict=False)] == [True] * (
+        len(view.segments) - 1
+    )
+    assert view.segments[-1].end == len(answer) == view.completion_tokens
+    texts = {segment.kind: segment.text for segment in view.segments if segment.kind != "control"}
+    assert texts == {"reasoning": "The user wants", "content": "Let me look.", "tool_call": payload}
+    (call,) = [segment for segment in view.segments if segment.kind == "tool_call"]
+    assert (call.name, call.arguments, call.arguments_valid) == ("get_time", '{"city": "Oslo"}', True)
+    assert view.flags == []
+    assert view.prompt_messages == [{"role": "user", "content": "question 0"}]
+    assert view.tools == TOOLS
+    assert view.attempt_detail is not None
+    assert view.attempt_detail.finish_matched == END
+    assert view.attempt_detail.backend_name == "fake"
+    assert view.attempt_detail.backend_start == 1
+
+
+def test_tokens_are_the_stored_ids_and_pieces_spell_them(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    answer = [THINK, *ids_of(shop, "né 日"), UNTHINK, *ids_of(shop, "ok"), END]
+    fake_sglang.script = lambda _call: answer
+    run_id = shop.launch(shop.prompts(1), shop.backend(fake_sglang))
+    shop.work(run_id)
+    sample_id = shop.samples(run_id)[0].id
+    with shop.ctx.db.read() as s:
+        bare = sample_tokens(s, shop.ctx, sample_id)
+        full = sample_tokens(s, shop.ctx, sample_id, with_pieces=True)
+    assert bare.output_ids == full.output_ids == answer
+    assert bare.pieces is None
+    assert full.pieces is not None
+    assert [piece.id for piece in full.pieces] == answer
+    assert "".join(piece.text for piece in full.pieces) == "<think>né 日</think>ok<|im_end|>"
+    assert full.model_dump(mode="json")["pieces"][0]["kind"] in {"special", "added"}
+    sent = [seen.body["input_ids"] for seen in fake_sglang.seen("/generate")]
+    assert sent == [bare.prompt_ids]
+
+
+def test_old_attempt_can_be_looked_at_with_its_own_flags_and_judgement(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    user = shop.user()
+    fake_sglang.script = lambda _call: [THINK, *ids_of(shop, "I never stop thinking"), END]
+    run_id = shop.launch(shop.prompts(1), shop.backend(fake_sglang))
+    shop.work(run_id)
+    sample_id = shop.samples(run_id)[0].id
+    with shop.ctx.db.write() as s:
+        put_review(s, sample_id, user, "bad", [], "unclosed")
+        regenerate(s, shop.ctx, run_id, parse_body({"flag": ["reasoning_unclosed"]}))
+    fake_sglang.script = None
+    shop.work(run_id)
+    with shop.ctx.db.read() as s:
+        now = sample_view(s, shop.ctx, sample_id, user)
+        old = sample_view(s, shop.ctx, sample_id, user, attempt=1)
+        attempts = list_attempts(s, shop.ctx, sample_id)
+        with pytest.raises(NotFound):
+            sample_view(s, shop.ctx, sample_id, user, attempt=3)
+    assert "reasoning_unclosed" not in {flag.code for flag in now.flags}
+    assert "reasoning_unclosed" in {flag.code for flag in old.flags}
+    assert now.my_review is None
+    assert old.my_review is not None
+    assert (old.my_review.verdict, [verdict.verdict for verdict in old.verdicts]) == ("bad", ["bad"])
+    assert (now.verdicts, now.attempt, old.attempt) == ([], 2, 1)
+    assert [(attempt.number, attempt.current) for attempt in attempts] == [(2, True), (1, False)]
+
+
+def test_next_skips_nothing_when_judging_takes_the_sample_out_of_the_filter(
+    shop: Workshop, fake_sglang: FakeSglang
+) -> None:
+    user = shop.user()
+    run_id = shop.launch(shop.prompts(6), shop.backend(fake_sglang))
+    shop.work(run_id)
+    todo = parse_body({"verdict": ["none"]})
+    with shop.ctx.db.read() as s:
+        (first, *_) = list_sample_rows(s, run_id, todo).items
+    visited = []
+    current: int | None = first.id
+    while current is not None:
+        visited.append(current)
+        with shop.ctx.db.write() as s:
+            put_review(s, current, user, "good", [], "")
+            around = sample_neighbours(s, current, todo)
+        assert around.total == 6 - len(visited)
+        current = around.next
+    assert visited == [sample.id for sample in shop.samples(run_id)]
+
+
+def test_rows_show_pending_and_failed_samples_too(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    from tests.support.fake_sglang import Answer
+
+    user = shop.user()
+    fake_sglang.script = lambda _call: Answer(status=400, shape="c", message="no")
+    run_id = shop.launch(shop.prompts(2), shop.backend(fake_sglang), guard=None)
+    shop.work(run_id)
+    with shop.ctx.db.read() as s:
+        rows = list_sample_rows(s, run_id, parse_body({"state": ["failed"]})).items
+        view = sample_view(s, shop.ctx, rows[0].id, user)
+        tokens = sample_tokens(s, shop.ctx, rows[0].id)
+    assert [row.error_code for row in rows] == ["rejected", "rejected"]
+    assert view.segments == []
+    assert tokens.prompt_ids
+    assert tokens.output_ids == []
+
+
+def test_ids_of_no_run_are_segmented_and_bad_ones_are_named(shop: Workshop) -> None:
+    found = segment_ids(shop.ctx, MODEL, "qwen3", None, [THINK, 10, UNTHINK, 11, END], "stop")
+    assert [segment.kind for segment in found.segments] == ["control", "reasoning", "control", "content", "control"]
+    for wrong, field in [
+        ({"tokenizer": "nowhere"}, "tokenizer"),
+        ({"token_format": "klingon"}, "token_format"),
+        ({"output_ids": [-1]}, "output_ids"),
+    ]:
+        given = {"tokenizer": MODEL, "token_format": "qwen3", "prompt_ids": None, "output_ids": [1], **wrong}
+        with pytest.raises(Invalid) as caught:
+            segment_ids(shop.ctx, **given)
+        assert caught.value.field == field
