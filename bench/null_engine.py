@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import random
 import re
+from typing import cast
 
 import orjson
 import uvloop
@@ -129,8 +130,7 @@ class Http(asyncio.Protocol):
         self._buffer = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's own class is not a subclass
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -153,7 +153,7 @@ def _write(path: Path, value: object) -> None:
     path.write_text(json.dumps(value, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
-def _place(spec: dict, wanted: Sequence[Added]) -> dict[str, int]:
+def _place(spec: dict[str, Any], wanted: Sequence[Added]) -> dict[str, int]:
     """Puts the added tokens into the vocabulary under their ids (BPE) or at its end (Unigram), and lists them as added."""
     vocab = spec["model"]["vocab"]
     taken = set(vocab.values()) if isinstance(vocab, dict) else set(range(len(vocab)))
