@@ -56,6 +56,8 @@ def duration(seconds: float | None) -> str:
     """Seconds in words: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
     if seconds is None:
         return "–"
+    if 0 < seconds < 0.05:  # noqa: PLR2004
+        return "<0.1 s"
     if seconds < 10:  # noqa: PLR2004
         return f"{max(seconds, 0):.1f} s"
     whole = round(seconds)

@@ -172,6 +172,18 @@ def test_filter_becomes_chips_that_remove_themselves(site: Site) -> None:
         assert hidden == {"-tag"}
 
 
+def test_a_condition_that_no_choice_offers_survives_applying_another(site: Site) -> None:
+    with site.as_("reviewer") as client:
+        page = read(client.get(f"/runs/{site.run_id}/samples?finish=abort&category=gone").text)
+    for name, value in (("finish", "abort"), ("category", "gone")):
+        chosen = [
+            option.attrs["value"]
+            for option in page.all("select", id=f"f-{name}")[0].all("option")
+            if "selected" in option.attrs
+        ]
+        assert chosen == [value]
+
+
 def test_list_shows_every_sample_once_over_its_pages(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("web.routes.samples.PAGE", 3)
     seen: list[str] = []
@@ -249,7 +261,7 @@ def test_odd_ways_of_looking_never_break_the_page(site: Site, token: str) -> Non
         ("/exports", "rows"),
         ("/backends/{backend}", "standing"),
     ]
-    + [("/runs/{run}", part) for part in ("standing", "exported", "events")],
+    + [("/runs/{run}", part) for part in ("standing", "figures", "exported", "events")],
 )
 def test_live_part_is_a_fragment_that_the_page_holds_as_well(site: Site, path: str, part: str) -> None:
     with site.as_("operator") as client:

@@ -13,10 +13,11 @@ from db.errors import Invalid
 from db.filters import Filter, parse_body, parse_query
 from inference.backends import service as backends
 from inference.export import service as exports
+from inference.quality.flags import FLAG_CODES
 from inference.runs import control, service
 from inference.runs.settings import Sampling
 from inference.runs.views import RunView
-from web import charts
+from web import charts, words
 from web import runs as models
 from web.filters import address
 from web.forms import Fields, Form
@@ -52,25 +53,32 @@ def show_run(request: Request, run_id: Id, _: Reviewer, session: ReadSession, pa
         view |= _exported(session, run_id)
     elif part == "events":
         view |= {"events": service.list_events(session, run_id, None, EVENTS).items}
+    elif part == "figures":
+        view |= _figures(session, run)
     elif part == "standing":
-        view |= _standing(session, run)
+        view |= _standing(run)
     else:
         part = ""
-        view |= _standing(session, run) | _exported(session, run_id) | _still(session, run)
+        view |= _standing(run) | _figures(session, run) | _exported(session, run_id) | _still(session, run)
     return page(request, "run.html", view, block=part or None)
 
 
-def _standing(session: Session, run: RunView) -> dict[str, Any]:
-    stats = service.run_stats(session, run.id)
+def _standing(run: RunView) -> dict[str, Any]:
+    """What kept counters tell: cheap enough for every second of every viewer."""
     samples = f"/runs/{run.id}/samples"
     return {
-        "stats": stats,
         "samples": samples,
         "flagged": address(samples, [("-flag", "none")]),
         "bar": charts.bar(run.counts),
         "categories": models.category_rows(run),
-        "histogram": charts.histogram(stats.length_histogram),
     }
+
+
+def _figures(session: Session, run: RunView) -> dict[str, Any]:
+    """What has to be counted over the rows."""
+    stats = service.run_stats(session, run.id)
+    histogram = charts.histogram(stats.length_histogram)
+    return {"stats": stats, "samples": f"/runs/{run.id}/samples", "histogram": histogram}
 
 
 def _exported(session: Session, run_id: int) -> dict[str, Any]:
@@ -79,12 +87,11 @@ def _exported(session: Session, run_id: int) -> dict[str, Any]:
 
 def _still(session: Session, run: RunView) -> dict[str, Any]:
     """What does not move while a run goes."""
-    stats = service.run_stats(session, run.id)
     return {
         "events": service.list_events(session, run.id, None, EVENTS).items,
         "settings": models.settings(run.settings),
         "category_options": [(item.category, item.category) for item in run.categories if item.category],
-        "flag_options": [(code, code.replace("_", " ")) for code in stats.flags],
+        "flag_options": [(code, words.word(code)) for code in sorted(FLAG_CODES)],
         "format_options": [(item.name, item.name) for item in exports.export_formats()],
         "backend_names": {item.id: item.name for item in backends.list_backends(session)},
         "twin": Twin(f"/api/v1/runs/{run.id}"),

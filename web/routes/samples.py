@@ -15,6 +15,7 @@ from db.filters import SAMPLE_STATES, SORTS, Filter
 from db.kinds import SEGMENT_KINDS
 from db.queries.samples import count_samples
 from inference.context import Context
+from inference.quality.flags import FLAG_CODES
 from inference.review import reviews as reviewing
 from inference.review import samples as service
 from inference.review.views import MyReview, SampleRow, SampleTokens, SampleView
@@ -66,7 +67,6 @@ def list_samples(
     run = runs.run_view(session, run_id)
     found = service.list_sample_rows(session, run_id, flt, after, PAGE)
     total, exact = count_samples(session, run_id, flt)
-    stats = runs.run_stats(session, run_id)
     base = f"/runs/{run_id}/samples"
     values, kept = form_values(flt)
     view: dict[str, Any] = {
@@ -80,10 +80,10 @@ def list_samples(
         "open_filters": not flt.is_empty,
         "state_options": [(state, words.word(state)) for state in SAMPLE_STATES],
         "category_options": [(item.category, item.category) for item in run.categories if item.category],
-        "flag_options": [*((code, f"{words.word(code)} ({n:,})") for code, n in stats.flags.items()), ("none", "none")],
+        "flag_options": [*((code, words.word(code)) for code in sorted(FLAG_CODES)), ("none", "none")],
         "tag_options": [*((tag.name, tag.name) for tag in reviewing.list_tags(session)), ("none", "none")],
         "verdict_options": [("good", "good"), ("bad", "bad"), ("unsure", "unsure"), ("none", "none yet")],
-        "finish_options": [(name, name) for name in stats.finish_reasons],
+        "finish_options": [("stop", "stop"), ("length", "length"), ("none", "none")],
         "kind_options": [(kind, words.word(kind)) for kind in SEGMENT_KINDS],
         "sort_options": [(name, _SORT_WORDS.get(name, name)) for name in SORTS],
         "first_page": address(base, flt.to_query()) if after else None,
