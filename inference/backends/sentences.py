@@ -6,7 +6,7 @@ from datetime import datetime
 from db.types import now
 from inference.backends.identity import Member
 from inference.backends.life import Life
-from inference.backends.phases import FIRED, GRAPHS, WARMING
+from inference.backends.phases import FIRED, GRAPHS, SPAWNED, WARMING
 from inference.backends.readiness import Proof
 
 QUIET_S = 120.0
@@ -22,7 +22,7 @@ def starting_sentence(life: Life, proof: Proof | None) -> str:
         return f"Not ready: {proof.findings[-1].text}"
     if phase.name == FIRED and proof is not None and not proof.ready:
         return f"The log says ready, but it is not proven: {proof.findings[-1].text}"
-    text = str(phase)
+    text = "importing SGLang's libraries" if phase.name == SPAWNED else str(phase)
     long = age(phase.since)
     sentence = f"{text[0].upper()}{text[1:]}{f' for {long}' if long else ''}."
     if (now() - tracker.last_line_at).total_seconds() > QUIET_S:
