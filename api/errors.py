@@ -160,7 +160,7 @@ def from_validation(error: RequestValidationError) -> Problem:
         )
     if not found:
         return Problem(422, "invalid", "The request is not valid.")
-    more = f" ({len(raw) - 1} more: see errors.)" if len(raw) > 1 else ""
+    more = f" {len(raw) - 1} more: see errors." if len(raw) > 1 else ""
     first = found[0]
     where = "The body" if first.field == "body" else first.field
     return Problem(422, "invalid", f"{where}: {first.message}.{more}", first.field, errors=tuple(found))

@@ -61,7 +61,7 @@ def test_ndjson_streams_all_of_the_filter_one_a_line(client, people, run):
 
 
 def test_more_samples_than_a_batch_are_all_streamed(client, people, app):
-    run = seed_run(app, 1203)
+    run = seed_run(app, 503)
     headers = {**people.reviewer.headers, "Accept": "application/x-ndjson"}
     answer = client.get(f"/api/v1/runs/{run.run_id}/samples", headers=headers)
     assert [json.loads(line)["id"] for line in answer.text.splitlines()] == run.sample_ids
