@@ -24,10 +24,11 @@ test: $(DEV_READY) ## Every test: real SGLang, real browser, real PostgreSQL (in
 	@$(PYTHON) scripts/system_packages.py
 	@$(PYTHON) scripts/bootstrap.py engine
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/pytest $(TESTS)
+	@$(BIN)/pytest -n 2 --dist loadfile -m "not engine" $(TESTS)
+	@$(BIN)/pytest -m engine $(TESTS)
 
 test-fast: $(DEV_READY) ## Tests without browser, PostgreSQL or engine, for the edit loop
-	@$(BIN)/pytest -n 2 -m "not engine and not browser and not postgres and not slow" $(TESTS)
+	@$(BIN)/pytest -n 2 --dist loadfile -m "not engine and not browser and not postgres and not slow" $(TESTS)
 
 check: $(DEV_READY) ## Lint, formatting, types, import rules, migrations against models
 	@$(BIN)/ruff check .

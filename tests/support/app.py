@@ -27,6 +27,7 @@ class LiveApp:
         self.token = secrets.token_urlsafe(24)
         self._environment = environment
         self._process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
         self.url = ""
         self.login_url = ""
 
@@ -53,7 +54,8 @@ class LiveApp:
                 break
         else:
             raise AssertionError("the app ended: " + (self.data_dir / "app.log").read_text(errors="replace")[-2000:])
-        threading.Thread(target=self._process.stdout.read, daemon=True).start()
+        self._reader = threading.Thread(target=self._process.stdout.read, daemon=True)
+        self._reader.start()
         self.wait_for(
             lambda: httpx.get(f"{self.url}/readyz", timeout=10).status_code == 200, START_S, "the app to be ready"
         )
@@ -69,6 +71,15 @@ class LiveApp:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        """Let the reader of its output end, then close the pipe."""
+        if self._reader is not None:
+            self._reader.join(20)
+            self._reader = None
+        if self._process is not None and self._process.stdout is not None:
+            self._process.stdout.close()
 
     def stop(self) -> None:
         """End the app in order, and whatever of its children is left."""
@@ -85,6 +96,7 @@ class LiveApp:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+        self._close()
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
         """One REST call as the admin; `path` is below /api/v1."""
