@@ -53,13 +53,11 @@ def size(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds in words: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
+    """Seconds in words: `40 ms`, `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
     if seconds is None:
         return "–"
-    if 0 < seconds < 0.05:  # noqa: PLR2004
-        return "<0.1 s"
     if seconds < 10:  # noqa: PLR2004
-        return f"{max(seconds, 0):.1f} s"
+        return f"{seconds * 1000:.0f} ms" if 0 < seconds < 0.1 else f"{max(seconds, 0):.1f} s"  # noqa: PLR2004
     whole = round(seconds)
     if whole < _MINUTE:
         return f"{whole} s"

@@ -19,6 +19,7 @@ def test_share_never_rounds_to_all_or_nothing(part: int, whole: int, text: str) 
     ("seconds", "text"),
     [
         (0.42, "0.4 s"),
+        (0.042, "42 ms"),
         (12, "12 s"),
         (59.6, "1 min 0 s"),
         (200, "3 min 20 s"),
