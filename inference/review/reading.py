@@ -16,7 +16,7 @@ from inference.model import View
 from inference.quality.flags import Flag
 from inference.quality.inspection import Inspection, inspect
 from inference.review.views import FlagView, PieceView, SegmentView
-from inference.runs.results import Lens
+from inference.runs.resultrows import Lens
 from inference.runs.runstate import RunBroken, open_lens
 from inference.tokens import formats
 from inference.tokens.errors import TokensError

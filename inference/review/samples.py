@@ -25,7 +25,7 @@ from inference.review.reading import (
 from inference.review.reviews import my_review
 from inference.review.rows import flag_view, judged_row, list_sample_rows, sample_neighbours, sample_row, sample_rows
 from inference.review.views import AttemptView, FlagView, SampleTokens, SampleView, SegmentView
-from inference.runs.results import matched_value
+from inference.runs.resultrows import matched_value
 
 __all__ = [
     "Segmented",

@@ -18,7 +18,7 @@ from inference.runs.lanes import Lane, Lanes
 from inference.runs.leases import lease
 from inference.runs.outcomes import Ending, Work
 from inference.runs.requests import MAX_SERVERS_LOST, Ask, ask_for, send, unsent
-from inference.runs.results import Lens
+from inference.runs.resultrows import Lens
 from inference.runs.writer import DISK_ERRORS, ResultWriter
 
 log = structlog.get_logger(__name__)

@@ -15,7 +15,7 @@ from inference.context import Context
 from inference.prompts.service import prompt_bodies
 from inference.runs.outcomes import Work
 from inference.runs.rendering import Prompted, prepare_all
-from inference.runs.results import Lens
+from inference.runs.resultrows import Lens
 
 _TABLE: Any = Sample.__table__  # type: ignore[attr-defined]  # SQLModel adds it; mypy sees the class alone
 

@@ -15,7 +15,7 @@ from inference.prompts.service import prompt_bodies
 from inference.quality.inspection import inspect
 from inference.runs.control import SETTLED, check_action
 from inference.runs.rendering import prompt_flags, render_body
-from inference.runs.results import Lens, clean_text, flag_values, matched_value, segments_json
+from inference.runs.resultrows import Lens, clean_text, flag_values, matched_value, segments_json
 from inference.runs.runstate import RunBroken, open_lens
 from inference.tokens.errors import TokensError
 

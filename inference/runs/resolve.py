@@ -5,7 +5,6 @@ defaults documented in `inference.runs.settings`; which one it was is recorded b
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from sqlmodel import Session, col, select
 
@@ -13,39 +12,18 @@ from db.errors import Conflict, Invalid, NotFound
 from db.tables import Backend, PromptSet
 from inference.context import Context
 from inference.quality.guard import GuardSettings
+from inference.runs.sampling import Resolution, resolve_sampling
 from inference.runs.servers import ServerFacts, server_facts
 from inference.runs.settings import (
-    DEFAULT_BUDGET,
     DEFAULT_CONCURRENCY,
     DEFAULT_CONTEXT,
     DEFAULT_TIMEOUT_S,
-    FROM_GENERATION_CONFIG,
-    SAMPLING_DEFAULTS,
     NewRun,
     RunSettings,
-    Sampling,
 )
-from inference.runs.views import Resolved
 from inference.tokens import formats
 from inference.tokens.errors import TokensError
 from inference.tokens.tokenizer import Tokenizer
-
-
-class Resolution:
-    """Settings on their way to being frozen: values, sources and warnings, collected in the order they are decided."""
-
-    def __init__(self) -> None:
-        self.items: list[Resolved] = []
-        self.warnings: list[str] = []
-
-    def note(self, name: str, value: Any, source: str) -> None:
-        """Record where a value came from."""
-        self.items.append(Resolved(name=name, value=value, source=source))
-
-    @property
-    def sources(self) -> dict[str, str]:
-        """{setting: source}."""
-        return {item.name: item.source for item in self.items}
 
 
 def find_backends(s: Session, ids: Sequence[int], *, field: str = "backend_ids") -> list[Backend]:
@@ -129,7 +107,7 @@ def resolve_settings(s: Session, ctx: Context, new: NewRun) -> tuple[RunSettings
     tokenizer = _tokenizer(ctx, new, backends[0], facts[0], notes)
     bound = _token_format(new, tokenizer, notes)
     context_length, max_prompt = _context(tokenizer, facts, notes)
-    sampling = _sampling(new.sampling, tokenizer, context_length, notes)
+    sampling = resolve_sampling(new.sampling, tokenizer, context_length, notes)
     vocab_size = _vocabulary(tokenizer, facts, notes)
     if any(not 0 <= number < vocab_size for number in sampling.stop_token_ids or ()):
         raise Invalid(
@@ -244,51 +222,6 @@ def _context(tokenizer: Tokenizer, facts: list[ServerFacts], notes: Resolution) 
     source = "server: below its max_req_input_len" if inputs else "context_length less what SGLang keeps for itself"
     notes.note("max_prompt_tokens", longest, source)
     return length, longest
-
-
-def _sampling(asked: Sampling, tokenizer: Tokenizer, context_length: int, notes: Resolution) -> Sampling:
-    values: dict[str, Any] = {}
-    given = asked.model_dump(exclude_none=True)
-    for name in Sampling.model_fields:
-        own = tokenizer.generation_config.get(name) if name in FROM_GENERATION_CONFIG else None
-        if name in given:
-            values[name], source = given[name], "request"
-        elif own is not None and _fits(name, own):
-            values[name], source = own, "model: generation_config.json"
-            if name == "top_k" and own == 0:
-                values[name], source = -1, "model: generation_config.json (0, which means all)"
-        elif name == "max_new_tokens":
-            values[name] = max(1, min(DEFAULT_BUDGET, context_length // 2))
-            source = f"default: half the context, at most {DEFAULT_BUDGET:,}"
-        else:
-            values[name], source = SAMPLING_DEFAULTS[name], "default"
-            if own is not None:
-                notes.warnings.append(
-                    f"generation_config.json has {name} {own!r}, which SGLang refuses; the default is used."
-                )
-        notes.note(f"sampling.{name}", values[name], source)
-    if values["max_new_tokens"] >= context_length:
-        notes.warnings.append(
-            f"max_new_tokens {values['max_new_tokens']:,} does not fit a context of {context_length:,} with any prompt: "
-            "it is lowered for each sample to the room that its prompt leaves, and recorded there."
-        )
-    if values["min_new_tokens"] > values["max_new_tokens"]:
-        raise Invalid(
-            "min_new_tokens_too_large",
-            f"min_new_tokens {values['min_new_tokens']} is above max_new_tokens {values['max_new_tokens']}.",
-            field="sampling.min_new_tokens",
-        )
-    return Sampling.model_validate(values)
-
-
-def _fits(name: str, value: Any) -> bool:
-    if name == "top_k" and value == 0:
-        return True
-    try:
-        Sampling.model_validate({name: value})
-    except ValueError:
-        return False
-    return True
 
 
 def _seed(new: NewRun, notes: Resolution) -> int:

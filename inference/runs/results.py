@@ -12,44 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import orjson
-import structlog
 from sqlalchemy import bindparam, delete, insert, update
 from sqlmodel import Session, col, select
 
 from db.idstore import AttemptIds
-from db.kinds import kind_bit
 from db.queries.counters import apply_deltas
 from db.tables import Attempt, Sample, SampleFlag
 from db.types import now
 from inference.context import Context
 from inference.quality import guard as guards
-from inference.quality.flags import Flag
-from inference.quality.inspection import Inspection, inspect
 from inference.runs.outcomes import Ending, Outcome
-from inference.runs.settings import RunSettings
-from inference.tokens.formats import BoundFormat
-from inference.tokens.tokenizer import Tokenizer
-
-log = structlog.get_logger(__name__)
+from inference.runs.resultrows import Lens, ResultRow, attempt_values, for_guard, look_at, sample_values
 
 _EMPTY = np.empty(0, dtype=np.uint32)
-_MAX_ERROR = 2000
-_COUNTED = frozenset({"warning", "error"})
-
-
-@dataclass(frozen=True, slots=True)
-class Lens:
-    """What it takes to read a run's ids: its settings, tokenizer and bound token format."""
-
-    settings: RunSettings
-    tokenizer: Tokenizer
-    bound: BoundFormat
-
-    @property
-    def stop_ids(self) -> frozenset[int]:
-        """The ids that end an answer: the family's, the tokenizer's, and those the run asked for."""
-        return self.bound.stop_ids.union(self.settings.sampling.stop_token_ids or ())
 
 
 @dataclass(slots=True)
@@ -61,17 +36,6 @@ class Written:
     refused: int = 0
     completion_tokens: int = 0
     outcomes: list[guards.Outcome] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Row:
-    outcome: Outcome
-    inspection: Inspection | None = None
-    flags: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def counted(self) -> int:
-        return sum(flag["severity"] in _COUNTED for flag in self.flags)
 
 
 def write_results(ctx: Context, run_id: int, lens: Lens, batch: Sequence[Outcome]) -> Written:
@@ -90,7 +54,7 @@ def write_results(ctx: Context, run_id: int, lens: Lens, batch: Sequence[Outcome
     with ctx.db.read() as s:
         current = _leases(s, batch)
     fresh = [outcome for outcome in batch if current.get(outcome.work.sample_id) == outcome.work.lease]
-    rows = [_look(lens, outcome) for outcome in fresh]
+    rows = [look_at(lens, outcome) for outcome in fresh]
     stored = [
         ((row.outcome.work.sample_id, row.outcome.number), AttemptIds(row.outcome.work.prompt_ids, output))
         for row in rows
@@ -123,57 +87,7 @@ def _stored_output(outcome: Outcome) -> Any:
     return _EMPTY if len(outcome.work.prompt_ids) else None
 
 
-def _look(lens: Lens, outcome: Outcome) -> _Row:
-    row = _Row(outcome)
-    work = outcome.work
-    if outcome.ending is Ending.DONE and outcome.output_ids is not None:
-        try:
-            row.inspection = inspect(
-                lens.bound,
-                lens.tokenizer,
-                work.prompt_ids,
-                outcome.output_ids,
-                outcome.finish_reason or "",
-                outcome.finish_matched,
-                tools=work.tools,
-                stop_ids=lens.stop_ids,
-            )
-        except Exception as error:
-            log.exception("inspection_failed", sample_id=work.sample_id, attempt=outcome.number)
-            outcome.ending = Ending.FAILED
-            outcome.error_code = "inspection_failed"
-            outcome.error = f"The answer was received whole, but looking at it failed: {error!r}."
-    if outcome.ending in {Ending.DONE, Ending.FAILED}:
-        row.flags = [flag_values(flag) for flag in work.prompt_flags]
-    if row.inspection is not None:
-        row.flags += [flag_values(flag) for flag in row.inspection.flags]
-    elif outcome.ending is Ending.FAILED and outcome.error_code == "output_empty":
-        row.flags.append(
-            {"code": "output_empty", "severity": "error", "start": None, "end": None, "message": outcome.error or ""}
-        )
-    return row
-
-
-def flag_values(flag: Flag) -> dict[str, Any]:
-    """A flag as columns of `sample_flags`."""
-    return {
-        "code": flag.code,
-        "severity": flag.severity,
-        "start": flag.start,
-        "end": flag.end,
-        "message": clean_text(flag.message),
-    }
-
-
-def segments_json(inspection: Inspection) -> list[list[Any]]:
-    """Segments as they are stored: [kind, start, end] and the channel where there is one."""
-    return [
-        [seg.kind, seg.start, seg.end] if seg.channel is None else [seg.kind, seg.start, seg.end, seg.channel]
-        for seg in inspection.segmentation.segments
-    ]
-
-
-def _write_rows(s: Session, run_id: int, rows: Sequence[_Row], written: Written) -> None:
+def _write_rows(s: Session, run_id: int, rows: Sequence[ResultRow], written: Written) -> None:
     deltas: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     at = now()
     attempts: list[dict[str, Any]] = []
@@ -188,11 +102,11 @@ def _write_rows(s: Session, run_id: int, rows: Sequence[_Row], written: Written)
             released.append({**key, "lease": work.lease + 1})
             _count(deltas[work.category], "pending")
             continue
-        attempts.append(_attempt_values(run_id, row))
+        attempts.append(attempt_values(run_id, row))
         if outcome.ending is Ending.TRIED:
             tries.append({**key, "attempts": outcome.number})
             continue
-        finals.append({**key, **_sample_values(row), "updated_at": at})
+        finals.append({**key, **sample_values(row), "updated_at": at})
         flags += [{"run_id": run_id, "sample_id": work.sample_id, **flag} for flag in row.flags]
         counts = deltas[work.category]
         _count(counts, outcome.ending.value)
@@ -205,7 +119,7 @@ def _write_rows(s: Session, run_id: int, rows: Sequence[_Row], written: Written)
             written.completion_tokens += tokens
         else:
             written.failed += 1
-        written.outcomes.append(_for_guard(row))
+        written.outcomes.append(for_guard(row))
     _execute(s, attempts, finals, tries, released, flags)
     apply_deltas(s, run_id, deltas)
 
@@ -248,92 +162,3 @@ def _execute(
         connection.execute(delete(_FLAGS).where(_FLAGS.c.sample_id.in_(ids)))
     if flags:
         connection.execute(insert(_FLAGS), flags)
-
-
-def _attempt_values(run_id: int, row: _Row) -> dict[str, Any]:
-    outcome, seen = row.outcome, row.inspection
-    return {
-        "sample_id": outcome.work.sample_id,
-        "number": outcome.number,
-        "run_id": run_id,
-        "state": "done" if outcome.ending is Ending.DONE else "failed",
-        "finish_reason": outcome.finish_reason,
-        "finish_matched": matched_json(outcome.finish_matched),
-        "prompt_tokens": outcome.prompt_tokens,
-        "completion_tokens": outcome.completion_tokens,
-        "reasoning_tokens": None if seen is None else seen.reasoning_tokens,
-        "kinds": 0 if seen is None else seen.kinds,
-        "flag_count": row.counted,
-        "preview": "" if seen is None else clean_text(seen.preview),
-        "segments": [] if seen is None else segments_json(seen),
-        "sampling": outcome.sampling,
-        "backend_id": outcome.backend_id,
-        "backend_start_id": outcome.backend_start_id,
-        "rid": outcome.rid,
-        "weight_version": outcome.weight_version,
-        "cached_tokens": outcome.cached_tokens,
-        "latency_s": outcome.latency_s,
-        "error_code": outcome.error_code,
-        "error": _cut(outcome.error),
-        "started_at": outcome.started_at,
-        "finished_at": outcome.finished_at,
-    }
-
-
-def _sample_values(row: _Row) -> dict[str, Any]:
-    outcome, seen = row.outcome, row.inspection
-    return {
-        "state": outcome.ending.value,
-        "attempt": outcome.number,
-        "attempts": outcome.number,
-        "finish_reason": outcome.finish_reason,
-        "prompt_tokens": outcome.prompt_tokens,
-        "completion_tokens": outcome.completion_tokens,
-        "reasoning_tokens": None if seen is None else seen.reasoning_tokens,
-        "kinds": 0 if seen is None else seen.kinds,
-        "flag_count": row.counted,
-        "preview": "" if seen is None else clean_text(seen.preview),
-        "error_code": outcome.error_code,
-        "error": _cut(outcome.error),
-        "backend_id": outcome.backend_id,
-    }
-
-
-def matched_json(matched: Any) -> str | None:
-    """The stop id or string as its column keeps it."""
-    return None if matched is None else clean_text(orjson.dumps(matched).decode())[:200]
-
-
-def matched_value(stored: str | None) -> Any:
-    """What `matched_json` kept; a string too long for the column comes back as it stands, cut."""
-    if stored is None:
-        return None
-    try:
-        return orjson.loads(stored)
-    except orjson.JSONDecodeError:
-        return stored
-
-
-def clean_text(text: str) -> str:
-    """PostgreSQL stores no NUL in text, and a model may well generate one: it is shown as its picture."""
-    return text.replace("\0", "\u2400")
-
-
-def _cut(text: str | None) -> str | None:
-    if text is None:
-        return None
-    return clean_text(text if len(text) <= _MAX_ERROR else text[: _MAX_ERROR - 1] + "…")
-
-
-def _for_guard(row: _Row) -> guards.Outcome:
-    outcome = row.outcome
-    return guards.Outcome(
-        sample_id=outcome.work.sample_id,
-        category=outcome.work.category,
-        ok=outcome.ending is Ending.DONE,
-        error_code=outcome.error_code,
-        finish_reason=outcome.finish_reason,
-        flags=frozenset(flag["code"] for flag in row.flags),
-        completion_tokens=outcome.completion_tokens or 0,
-        has_tool_call=None if row.inspection is None else bool(row.inspection.kinds & kind_bit("tool_call")),
-    )

@@ -99,6 +99,7 @@ class Runner:
             await self._work.close()
             writing.cancel()
             await asyncio.gather(writing, return_exceptions=True)
+            await self._writer.settled()
 
     async def _go(self, stop: asyncio.Event) -> None:
         while not stop.is_set():

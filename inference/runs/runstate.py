@@ -11,7 +11,7 @@ from db.states import move_run
 from db.tables import Backend, BackendStart, Run, RunBackend, RunCategory, RunEvent
 from inference.context import Context
 from inference.runs.reset import move_all
-from inference.runs.results import Lens
+from inference.runs.resultrows import Lens
 from inference.runs.settings import RunSettings
 from inference.tokens import formats
 from inference.tokens.errors import TokensError

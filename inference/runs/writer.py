@@ -12,7 +12,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from inference.context import Context
 from inference.runs.outcomes import Outcome
-from inference.runs.results import Lens, Written, write_results
+from inference.runs.resultrows import Lens
+from inference.runs.results import Written, write_results
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +47,7 @@ class ResultWriter:
         self._queue: deque[Outcome] = deque()
         self._added = asyncio.Event()
         self._full = asyncio.Event()
-        self._writing = False
+        self._current: asyncio.Future[Written] | None = None
         self._idle = asyncio.Event()
         self._idle.set()
         self.trouble: str | None = None
@@ -82,6 +83,15 @@ class ResultWriter:
             return False
         return True
 
+    async def settled(self) -> None:
+        """Wait for the batch that a thread is writing, whatever comes of it.
+
+        To be awaited after `run` was cancelled: a thread cannot be, and ids that it stores late, when another runner has
+        made the same attempt again, would overwrite those.
+        """
+        if self._current is not None:
+            await asyncio.wait([self._current])
+
     async def run(self) -> None:
         """Write batches until cancelled."""
         while True:
@@ -107,9 +117,10 @@ class ResultWriter:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                written = await loop.run_in_executor(
+                self._current = loop.run_in_executor(
                     self._executor, write_results, self._ctx, self._run_id, self._lens, batch
                 )
+                written = await asyncio.shield(self._current)
                 break
             except DISK_ERRORS as error:
                 failures += 1
