@@ -24,6 +24,7 @@ MODEL = cache_dir() / "models" / "demo"
 BACKEND = "demo"
 PROMPT_SET = "Demo prompts"
 RUN = "First light"
+TAGS = ("wrong answer", "wrong tool arguments", "loop", "off topic", "thin reasoning")
 CONCURRENCY = 24
 APP_START_S = 60
 SERVER_START_S = 300
@@ -166,6 +167,14 @@ def prompt_set(app: App) -> Any:
     return made
 
 
+def tags(app: App) -> None:
+    """A few tags with number keys, so that the first sample can be tagged at once."""
+    there = {tag["name"] for tag in app.get("/tags")["items"]}
+    for name in TAGS:
+        if name not in there:
+            app.post("/tags", {"name": name})
+
+
 def backend(app: App) -> Any:
     """A ready SGLang server on the demo checkpoint."""
     there = find(app, "/backends", BACKEND)
@@ -260,6 +269,7 @@ def main() -> int:
         app.wait_ready()
         say(f"app: {app.url}")
         prompts = prompt_set(app)
+        tags(app)
         server = backend(app)
         launched = run(app, prompts, server)
         page = f"{app.login_url}&next=/runs/{launched['id']}"
