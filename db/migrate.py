@@ -2,10 +2,15 @@
 
 SQLite rewrites a table to alter it; with foreign keys enforced, dropping the old copy of a parent deletes its children. So
 migrations run with enforcement off, inside one transaction, and every reference is checked before it commits.
+
+`python -m db.migrate --check` holds the revisions against the models, on an empty SQLite database of its own.
 """
 
+import argparse
 import os
-from collections.abc import Iterator
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -77,6 +82,30 @@ def differences(db: Database) -> list[str]:
         return [str(difference) for difference in compare_metadata(context, SQLModel.metadata)]
 
 
+def undeclared() -> list[str]:
+    """What the models say and all revisions together do not make, or the reverse, on an empty SQLite database."""
+    with tempfile.TemporaryDirectory() as folder:
+        database = Database(f"sqlite:///{folder}/empty.sqlite")
+        try:
+            upgrade(database)
+            return differences(database)
+        finally:
+            database.dispose()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line: 0 where models and revisions agree, else 1 and a line for each difference."""
+    parser = argparse.ArgumentParser(prog="python -m db.migrate", description="Hold the migrations against the models.")
+    parser.add_argument("--check", action="store_true", required=True, help="exit with 1 and say what differs")
+    parser.parse_args(arguments)
+    found = undeclared()
+    for line in found:
+        sys.stdout.write(f"{line}\n")
+    if found:
+        sys.stdout.write('Models and migrations disagree: make a revision (alembic revision --autogenerate -m "…").\n')
+    return 1 if found else 0
+
+
 @contextmanager
 def migrating(db: Database) -> Iterator[Connection]:
     """A connection inside one write transaction fit for migrations: alone, and checked before it commits.
@@ -128,3 +157,7 @@ def _check_references(connection: Connection) -> None:
             f"Migrating would leave {len(broken)} rows that refer to nothing (first: {table} row {rowid}, to {parent}). "
             "Nothing was changed; restore the database from a backup or report this.",
         )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -15,7 +15,7 @@ from sqlmodel import SQLModel
 import db.tables  # noqa: F401  (fills the metadata)
 from db.engine import Database
 from db.errors import Unavailable
-from db.migrate import differences, downgrade, is_current, migrating, upgrade
+from db.migrate import differences, downgrade, is_current, main, migrating, upgrade
 from tests.support.databases import PostgresCluster
 
 FIRST = "0001"
@@ -201,6 +201,17 @@ def test_the_command_line_works_on_the_database_of_the_environment(tmp_path: Pat
     database = Database(url)
     assert is_current(database)
     database.dispose()
+
+
+def test_the_check_names_what_no_revision_makes(capsys: pytest.CaptureFixture[str]):
+    assert main(["--check"]) == 0
+    assert capsys.readouterr().out == ""
+    forgotten = sa.Table("forgotten", SQLModel.metadata, sa.Column("id", sa.Integer, primary_key=True))
+    try:
+        assert main(["--check"]) == 1
+    finally:
+        SQLModel.metadata.remove(forgotten)
+    assert "forgotten" in capsys.readouterr().out
 
 
 def test_a_deleted_runs_number_is_never_given_again(database: Database):
