@@ -8,6 +8,7 @@ Rules that the command keeps:
 - no proxy variable reaches the child: its warm-up would ask the proxy for 127.0.0.1 and kill the server after two minutes.
 """
 
+import functools
 import os
 import re
 from collections.abc import Mapping
@@ -68,7 +69,9 @@ class LaunchSpec(BaseModel):
     max_total_tokens: int | None = Field(None, ge=1, description="KV cache size in tokens (CPU: 20,000 where unset).")
     max_running_requests: int | None = Field(None, ge=1)
     chunked_prefill_size: int | None = Field(None, ge=-1, description="Tokens; -1 turns chunking off.")
-    dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] | None = None
+    dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] | None = Field(
+        None, description="CPU: float32 where unset and the processor has no bfloat16 arithmetic."
+    )
     kv_cache_dtype: str | None = Field(None, pattern=r"^[a-z0-9_]{1,40}$")
     quantization: str | None = Field(None, pattern=r"^[a-z0-9_-]{1,40}$")
     attention_backend: str | None = Field(
@@ -127,8 +130,22 @@ class LaunchSpec(BaseModel):
             update={
                 "attention_backend": self.attention_backend or "torch_native",
                 "max_total_tokens": self.max_total_tokens or CPU_MAX_TOTAL_TOKENS,
+                "dtype": self.dtype or cpu_dtype(),
             }
         )
+
+
+@functools.cache
+def cpu_dtype() -> Literal["auto", "float32"]:
+    """The dtype a CPU server is started with: float32 where the processor would only emulate the checkpoint's bfloat16.
+
+    Measured on an AVX2 machine: one layer for a batch of 24 takes four times as long in emulated bfloat16.
+    """
+    try:
+        flags = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
+    except OSError:
+        return "auto"
+    return "auto" if flags & {"avx512_bf16", "amx_bf16", "bf16", "svebf16"} else "float32"
 
 
 @dataclass(frozen=True, slots=True)

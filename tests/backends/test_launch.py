@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from inference.backends import flags
-from inference.backends.launch import SHIM, LaunchCommand, LaunchSpec, build_command, is_hub_id
+from inference.backends.launch import SHIM, LaunchCommand, LaunchSpec, build_command, cpu_dtype, is_hub_id
 
 KEY = "k" * 48
 
@@ -115,6 +115,8 @@ def test_a_cpu_server_gets_all_it_needs_from_the_device_alone() -> None:
     assert "--device cpu" in argv
     assert "--attention-backend torch_native" in argv
     assert "--max-total-tokens 20000" in argv
+    assert f"--dtype {cpu_dtype()}" in argv
+    assert "--dtype bfloat16" in " ".join(command(LaunchSpec(model_path="/m", device="cpu", dtype="bfloat16")).argv)
     own = LaunchSpec(model_path="/m", device="cpu", max_total_tokens=9000, attention_backend="intel_amx")
     assert "--max-total-tokens 9000" in " ".join(command(own).argv)
     assert "intel_amx" in command(own).argv
