@@ -29,13 +29,13 @@ def check_match(request: Request, current: str) -> None:
 
 
 def version_of(request: Request) -> int | None:
-    """The version number in `If-Match: "3"`; None where none is named.
+    """The version number in `If-Match: "3"`; None where none is named, or any will do (`*`).
 
     Raises:
         Invalid: not one of the ETags that reviews have.
     """
     given = request.headers.get("if-match")
-    if given is None:
+    if given is None or given.strip() == "*":
         return None
     number = given.strip().removeprefix('"').removesuffix('"')
     if not number.isdecimal() or len(number) > 9:  # noqa: PLR2004  (no review is saved so often)

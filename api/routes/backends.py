@@ -11,6 +11,7 @@ from api import logfeed, sse
 from api.deps import PAGE, After, Audit, Ctx, Id, Limit, Operator, ReadSession, Reviewer, WriteSession
 from api.etags import check_match, etag_of
 from api.jsonbody import make_router
+from db.queries.pages import page_of_few
 from db.tables import Backend
 from inference.backends import logs, service
 from inference.backends.views import BackendView, EventView
@@ -23,9 +24,10 @@ MAX_TAIL = 10_000
 
 
 @router.get("")
-def list_backends(_: Reviewer, session: ReadSession) -> Page[BackendView]:
+def list_backends(_: Reviewer, session: ReadSession, limit: Limit = PAGE, after: After = None) -> Page[BackendView]:
     """All of them, by name."""
-    return Page(items=[service.backend_view(session, backend) for backend in service.list_backends(session)])
+    rows, following = page_of_few(service.list_backends(session), lambda backend: (backend.name,), after, limit)
+    return Page(items=[service.backend_view(session, backend) for backend in rows], next=following)
 
 
 @router.post("", status_code=201)

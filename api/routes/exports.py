@@ -7,6 +7,7 @@ from starlette.responses import FileResponse
 from api.deps import PAGE, After, Audit, Ctx, Id, Limit, Operator, ReadSession, Reviewer, WriteSession
 from api.jsonbody import make_router
 from api.schemas import NewExport
+from db.queries.pages import page_of_few
 from inference.export import service
 from inference.export.views import ExportFormatView, ExportView
 from inference.model import Page
@@ -15,9 +16,10 @@ router = make_router(tag="export")
 
 
 @router.get("/export-formats")
-def export_formats(_: Reviewer) -> Page[ExportFormatView]:
+def export_formats(_: Reviewer, limit: Limit = PAGE, after: After = None) -> Page[ExportFormatView]:
     """Every target, what it is for, and its options."""
-    return Page(items=service.export_formats())
+    items, following = page_of_few(service.export_formats(), lambda target: (target.name,), after, limit)
+    return Page(items=items, next=following)
 
 
 @router.post("/runs/{run_id}/exports", status_code=202)

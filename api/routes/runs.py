@@ -8,6 +8,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from api import sse
 from api.auth import audit as audit_log
 from api.deps import PAGE, After, Audit, Ctx, Id, Limit, Operator, ReadSession, RequestFilter, Reviewer, WriteSession
+from api.etags import check_match, etag_of
 from api.jsonbody import make_router
 from api.schemas import AffectedRun, RegenerateRequest
 from db.errors import DomainError
@@ -22,6 +23,16 @@ from inference.runs.settings import NewRun
 from inference.runs.views import RunPreview, RunStats, RunView
 
 router = make_router(tag="runs", prefix="/runs")
+
+
+def _etag(run: Run) -> str:
+    return etag_of(run.id, run.state, run.generation)
+
+
+def _same_as_seen(_: Operator, run_id: Id, request: Request, session: WriteSession) -> None:
+    """A run is changed by what is done to it: `If-Match` holds for its actions, in the very transaction that does them."""
+    if "if-match" in request.headers:
+        check_match(request, _etag(control.get_run(session, run_id)))
 
 
 @router.get("")
@@ -49,21 +60,24 @@ def preview_run(_: Operator, body: NewRun, ctx: Ctx, session: ReadSession) -> Ru
 
 
 @router.get("/{run_id}")
-def get_run(_: Reviewer, run_id: Id, session: ReadSession) -> RunView:
+def get_run(_: Reviewer, run_id: Id, session: ReadSession, response: Response) -> RunView:
     """One, as it stands."""
+    response.headers["ETag"] = _etag(control.get_run(session, run_id))
     return service.run_view(session, run_id)
 
 
 @router.delete("/{run_id}", status_code=204)
-def delete_run(user: Operator, run_id: Id, ctx: Ctx) -> Response:
+def delete_run(user: Operator, run_id: Id, request: Request, ctx: Ctx) -> Response:
     """Remove one that is at rest, with its samples, ids, judgements and exports."""
+    with ctx.db.read() as session:
+        check_match(request, _etag(control.get_run(session, run_id)))
     control.delete_run(ctx, run_id)
     with ctx.db.write() as session:
         audit_log.record(session, user, "run.delete", f"run/{run_id}")
     return Response(status_code=204)
 
 
-@router.post("/{run_id}/pause", status_code=202)
+@router.post("/{run_id}/pause", status_code=202, dependencies=[Depends(_same_as_seen)])
 def pause_run(user: Operator, run_id: Id, session: WriteSession, audit: Audit) -> RunView:
     """Send nothing more; what is in flight may finish."""
     control.pause_run(session, run_id, by=user.name)
@@ -71,7 +85,7 @@ def pause_run(user: Operator, run_id: Id, session: WriteSession, audit: Audit) -
     return service.run_view(session, run_id)
 
 
-@router.post("/{run_id}/resume", status_code=202)
+@router.post("/{run_id}/resume", status_code=202, dependencies=[Depends(_same_as_seen)])
 def resume_run(_: Operator, run_id: Id, session: WriteSession, audit: Audit) -> RunView:
     """Go on with a paused run."""
     control.resume_run(session, run_id)
@@ -79,7 +93,7 @@ def resume_run(_: Operator, run_id: Id, session: WriteSession, audit: Audit) -> 
     return service.run_view(session, run_id)
 
 
-@router.post("/{run_id}/cancel", status_code=202)
+@router.post("/{run_id}/cancel", status_code=202, dependencies=[Depends(_same_as_seen)])
 def cancel_run(user: Operator, run_id: Id, session: WriteSession, audit: Audit) -> RunView:
     """Abort what is in flight and skip the rest; what is done stays."""
     control.cancel_run(session, run_id, by=user.name)
@@ -87,7 +101,7 @@ def cancel_run(user: Operator, run_id: Id, session: WriteSession, audit: Audit) 
     return service.run_view(session, run_id)
 
 
-@router.post("/{run_id}/retry", status_code=202)
+@router.post("/{run_id}/retry", status_code=202, dependencies=[Depends(_same_as_seen)])
 def retry_run(_: Operator, run_id: Id, session: WriteSession, audit: Audit) -> AffectedRun:
     """Try the failed samples again."""
     count = control.retry_failed(session, run_id)
@@ -95,7 +109,7 @@ def retry_run(_: Operator, run_id: Id, session: WriteSession, audit: Audit) -> A
     return AffectedRun.of(service.run_view(session, run_id), count)
 
 
-@router.post("/{run_id}/regenerate", status_code=202)
+@router.post("/{run_id}/regenerate", status_code=202, dependencies=[Depends(_same_as_seen)])
 def regenerate_run(
     _: Operator, run_id: Id, body: RegenerateRequest, ctx: Ctx, session: WriteSession, audit: Audit
 ) -> AffectedRun:
@@ -106,7 +120,7 @@ def regenerate_run(
     return AffectedRun.of(service.run_view(session, run_id), count)
 
 
-@router.post("/{run_id}/rederive", status_code=202)
+@router.post("/{run_id}/rederive", status_code=202, dependencies=[Depends(_same_as_seen)])
 def rederive_run(
     _: Operator, run_id: Id, ctx: Ctx, session: WriteSession, audit: Audit, background: BackgroundTasks
 ) -> RunView:

@@ -9,6 +9,7 @@ from starlette.responses import StreamingResponse
 from api.deps import PAGE, After, BigId, Ctx, Id, Limit, ReadSession, RequestFilter, Reviewer
 from api.jsonbody import make_router
 from db.filters import Filter
+from db.queries.pages import page_of_few
 from inference.context import Context
 from inference.model import Page
 from inference.review import samples as service
@@ -74,9 +75,13 @@ def get_tokens(
 
 
 @router.get("/samples/{sample_id}/attempts")
-def list_attempts(_: Reviewer, sample_id: BigId, ctx: Ctx, session: ReadSession) -> Page[AttemptView]:
-    """Every attempt, the current one marked."""
-    return Page(items=service.list_attempts(session, ctx, sample_id))
+def list_attempts(
+    _: Reviewer, sample_id: BigId, ctx: Ctx, session: ReadSession, limit: Limit = PAGE, after: After = None
+) -> Page[AttemptView]:
+    """Every attempt, the last one first, the current one marked."""
+    found = service.list_attempts(session, ctx, sample_id)
+    items, following = page_of_few(found, lambda attempt: (-attempt.number,), after, limit)
+    return Page(items=items, next=following)
 
 
 @router.get("/samples/{sample_id}/neighbours")

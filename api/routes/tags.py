@@ -1,8 +1,9 @@
 """The words that people tag with."""
 
-from api.deps import Audit, ReadSession, Reviewer, WriteSession
+from api.deps import PAGE, After, Audit, Limit, ReadSession, Reviewer, WriteSession
 from api.jsonbody import make_router
 from api.schemas import NewTag
+from db.queries.pages import page_of_few
 from inference.model import Page
 from inference.review import tags
 from inference.review.views import TagView
@@ -11,9 +12,11 @@ router = make_router(tag="review", prefix="/tags")
 
 
 @router.get("")
-def list_tags(_: Reviewer, session: ReadSession) -> Page[TagView]:
+def list_tags(_: Reviewer, session: ReadSession, limit: Limit = PAGE, after: After = None) -> Page[TagView]:
     """All tags, those with a number key first."""
-    return Page(items=tags.list_tags(session))
+    found = tags.list_tags(session)
+    items, following = page_of_few(found, lambda tag: (tag.key or tags.MAX_KEY + 1, tag.name), after, limit)
+    return Page(items=items, next=following)
 
 
 @router.post("", status_code=201)

@@ -1,6 +1,6 @@
 """Tokens without a run: formats, flag codes, rendering and cutting."""
 
-from api.deps import Ctx, Reviewer
+from api.deps import PAGE, After, Ctx, Limit, Reviewer
 from api.jsonbody import make_router
 from api.schemas import (
     FlagCodeView,
@@ -10,6 +10,7 @@ from api.schemas import (
     SegmentRequest,
     TokenFormatView,
 )
+from db.queries.pages import page_of_few
 from inference.model import Page
 from inference.quality.flags import FLAG_CODES
 from inference.review.reading import piece_views
@@ -17,28 +18,23 @@ from inference.review.samples import Segmented, segment_ids
 from inference.tokens.formats import all_formats
 from inference.tokens.rendering import render
 
-router = make_router(tag="tokens")
+router = make_router(tag="tokens", exact=True)
 
 
 @router.get("/token-formats")
-def token_formats(_: Reviewer) -> Page[TokenFormatView]:
-    """Every model family that is known, and its markers."""
-    return Page(
-        items=[
-            TokenFormatView(name=known.name, title=known.title, markers=list(known.markers()))
-            for known in all_formats()
-        ]
-    )
+def token_formats(_: Reviewer, limit: Limit = PAGE, after: After = None) -> Page[TokenFormatView]:
+    """Every model family that is known, and its markers; `none` last."""
+    found, following = page_of_few(all_formats(), lambda known: (int(known.name == "none"), known.name), after, limit)
+    items = [TokenFormatView(name=known.name, title=known.title, markers=list(known.markers())) for known in found]
+    return Page(items=items, next=following)
 
 
 @router.get("/flags")
-def flag_codes(_: Reviewer) -> Page[FlagCodeView]:
-    """Every flag code, its severity and its meaning."""
-    return Page(
-        items=[
-            FlagCodeView(code=flag.code, severity=flag.severity, meaning=flag.meaning) for flag in FLAG_CODES.values()
-        ]
-    )
+def flag_codes(_: Reviewer, limit: Limit = PAGE, after: After = None) -> Page[FlagCodeView]:
+    """Every flag code, its severity and its meaning, by code."""
+    found, following = page_of_few(FLAG_CODES.values(), lambda flag: (flag.code,), after, limit)
+    items = [FlagCodeView(code=flag.code, severity=flag.severity, meaning=flag.meaning) for flag in found]
+    return Page(items=items, next=following)
 
 
 @router.post("/render")

@@ -2,14 +2,16 @@
 
 from datetime import timedelta
 
-from fastapi import Response
+from fastapi import Request, Response
 from sqlmodel import col, select
 
 from api.auth import links, tokens, users
-from api.deps import Admin, Audit, CurrentUser, Id, ReadSession, WriteSession
+from api.deps import PAGE, Admin, After, Audit, CurrentUser, Id, Limit, ReadSession, WriteSession
+from api.etags import check_match, etag_of
 from api.jsonbody import make_router
 from api.schemas import Me, NewToken, NewUser, ShownLink, ShownToken, TokenView, UserChanges, UserView
 from db.errors import Conflict, NotFound
+from db.queries.pages import page_by_id, page_of_few
 from db.tables import AccessToken, User
 from db.types import now
 from inference.model import Page
@@ -28,9 +30,10 @@ def me(user: CurrentUser) -> Me:
 
 
 @router.get("/users")
-def list_users(_: Admin, session: ReadSession) -> Page[UserView]:
+def list_users(_: Admin, session: ReadSession, limit: Limit = PAGE, after: After = None) -> Page[UserView]:
     """All users, by name."""
-    return Page(items=[_view(user) for user in users.list_users(session)])
+    rows, following = page_of_few(users.list_users(session), lambda user: (user.name,), after, limit)
+    return Page(items=[_view(user) for user in rows], next=following)
 
 
 @router.post("/users", status_code=201)
@@ -41,28 +44,50 @@ def create_user(_: Admin, body: NewUser, session: WriteSession, audit: Audit) ->
     return _view(user)
 
 
+@router.get("/users/{user_id}")
+def get_user(_: Admin, user_id: Id, session: ReadSession, response: Response) -> UserView:
+    """One, as they stand."""
+    user = users.get_user(session, user_id)
+    response.headers["ETag"] = _etag(user)
+    return _view(user)
+
+
 @router.patch("/users/{user_id}")
-def change_user(_: Admin, user_id: Id, body: UserChanges, session: WriteSession, audit: Audit) -> UserView:
+def change_user(
+    _: Admin,
+    user_id: Id,
+    body: UserChanges,
+    request: Request,
+    session: WriteSession,
+    audit: Audit,
+    response: Response,
+) -> UserView:
     """Rename, give another role, disable or enable."""
+    check_match(request, _etag(users.get_user(session, user_id)))
     user = users.change_user(session, user_id, name=body.name, role=body.role, disabled=body.disabled)
     audit("user.change", f"user/{user_id}", **body.model_dump(exclude_none=True))
+    response.headers["ETag"] = _etag(user)
     return _view(user)
 
 
 @router.delete("/users/{user_id}", status_code=204)
-def disable_user(_: Admin, user_id: Id, session: WriteSession, audit: Audit) -> Response:
+def disable_user(_: Admin, user_id: Id, request: Request, session: WriteSession, audit: Audit) -> Response:
     """Send a user away: nothing of theirs works any more; what they judged stays theirs."""
+    check_match(request, _etag(users.get_user(session, user_id)))
     users.change_user(session, user_id, disabled=True)
     audit("user.disable", f"user/{user_id}")
     return Response(status_code=204)
 
 
 @router.get("/users/{user_id}/tokens")
-def list_tokens(_: Admin, user_id: Id, session: ReadSession) -> Page[TokenView]:
+def list_tokens(
+    _: Admin, user_id: Id, session: ReadSession, limit: Limit = PAGE, after: After = None
+) -> Page[TokenView]:
     """A user's tokens, without their secrets."""
     users.get_user(session, user_id)
-    rows = session.exec(select(AccessToken).where(AccessToken.user_id == user_id).order_by(col(AccessToken.id))).all()
-    return Page(items=[_token_view(row) for row in rows])
+    query = select(AccessToken).where(AccessToken.user_id == user_id)
+    rows, following = page_by_id(session, query, col(AccessToken.id), after, limit)
+    return Page(items=[_token_view(row) for row in rows], next=following)
 
 
 @router.post("/users/{user_id}/tokens", status_code=201)
@@ -103,6 +128,10 @@ def create_login_link(_: Admin, user_id: Id, session: WriteSession, audit: Audit
 def _enabled(user: User) -> None:
     if user.disabled_at is not None:
         raise Conflict("user_disabled", f"{user.name} is disabled: enable them first.", allowed=["enable"])
+
+
+def _etag(user: User) -> str:
+    return etag_of(user.id, user.name, user.role, user.disabled_at is not None)
 
 
 def _view(user: User) -> UserView:

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import orjson
@@ -26,6 +26,7 @@ class HasId(Protocol):
 
 
 Row = TypeVar("Row", bound=HasId)
+Item = TypeVar("Item")
 
 
 def encode_cursor(values: Sequence[CursorValue]) -> str:
@@ -91,6 +92,26 @@ def page_by_id(
     rows = list(s.exec(statement.order_by(id_column.desc() if descending else id_column).limit(limit + 1)))
     more = len(rows) > limit
     return rows[:limit], encode_cursor([rows[limit - 1].id]) if more else None
+
+
+def page_of_few(
+    items: Iterable[Item], order: Callable[[Item], tuple[int | str, ...]], after: str | None, limit: int
+) -> tuple[list[Item], str | None]:
+    """One page of a list that is short enough to be read whole, in the order of `order`, which no two items share.
+
+    Raises:
+        Invalid: `bad_cursor` or `bad_limit`.
+    """
+    checked_limit(limit)
+    found = sorted(((order(item), item) for item in items), key=lambda pair: pair[0])
+    if after is not None and found:
+        shape = [type(value) for value in found[0][0]]
+        position = tuple(decode_cursor(after, len(shape)))
+        if [type(value) for value in position] != shape:
+            raise bad_cursor()
+        found = [pair for pair in found if pair[0] > position]
+    more = len(found) > limit
+    return [item for _, item in found[:limit]], encode_cursor(found[limit - 1][0]) if more else None
 
 
 def _is_cursor_value(value: object) -> bool:

@@ -4,12 +4,10 @@ Nothing here starts or signals a process: an action changes what is *desired*, a
 server there. Pages and REST call these functions alike; the caller owns the transaction.
 """
 
-import re
-from collections.abc import Sequence
-
 from sqlmodel import Session, col, select
 
 from db.errors import Conflict, Invalid, NotFound
+from db.queries.pages import page_by_id
 from db.tables import Backend, BackendEvent, BackendStart, RunBackend
 from db.types import now
 from inference.backends.checks import check_interpreter, check_spec
@@ -260,24 +258,15 @@ def list_events(s: Session, backend_id: int, after: str | None = None, limit: in
 
     Raises:
         NotFound: there is no such backend.
-        Invalid: `bad_cursor`.
+        Invalid: `bad_cursor` or `bad_limit`.
     """
     get_backend(s, backend_id)
-    query = select(BackendEvent).where(BackendEvent.backend_id == backend_id).order_by(col(BackendEvent.id).desc())
-    if after is not None:
-        if re.fullmatch(r"e[0-9]{1,18}", after) is None:
-            raise Invalid(
-                "bad_cursor",
-                "after is not a cursor that this list gave out: leave it out to begin anew.",
-                field="after",
-            )
-        query = query.where(col(BackendEvent.id) < int(after[1:]))
-    rows: Sequence[BackendEvent] = s.exec(query.limit(limit + 1)).all()
+    query = select(BackendEvent).where(BackendEvent.backend_id == backend_id)
+    rows, following = page_by_id(s, query, col(BackendEvent.id), after, limit, descending=True)
     items = [
-        EventView(id=row.id or 0, at=row.at, kind=row.kind, message=row.message, detail=row.detail)
-        for row in rows[:limit]
+        EventView(id=row.id or 0, at=row.at, kind=row.kind, message=row.message, detail=row.detail) for row in rows
     ]
-    return Page(items=items, next=f"e{items[-1].id}" if len(rows) > limit else None)
+    return Page(items=items, next=following)
 
 
 def _at_rest(backend: Backend) -> bool:

@@ -115,26 +115,28 @@ def list_reviews(s: Session, sample_id: int) -> list[VerdictOnSample]:
     ]
 
 
-def set_tag(s: Session, sample_id: int, user_id: int, tag: str) -> MyReview:
+def set_tag(s: Session, sample_id: int, user_id: int, tag: str, if_match: int | None = None) -> MyReview:
     """Put one of my tags on; nothing changes where it is on already.
 
     Raises:
         NotFound: no such sample.
         Invalid: `tag_unknown`.
         Conflict: `nothing_to_review`.
+        PreconditionFailed: `review_changed`.
     """
-    return _change_tag(s, sample_id, user_id, tag, on=True)
+    return _change_tag(s, sample_id, user_id, tag, if_match, on=True)
 
 
-def unset_tag(s: Session, sample_id: int, user_id: int, tag: str) -> MyReview:
+def unset_tag(s: Session, sample_id: int, user_id: int, tag: str, if_match: int | None = None) -> MyReview:
     """Take one of my tags off; nothing changes where it is not on.
 
     Raises:
         NotFound: no such sample.
         Invalid: `tag_unknown`.
         Conflict: `nothing_to_review`.
+        PreconditionFailed: `review_changed`.
     """
-    return _change_tag(s, sample_id, user_id, tag, on=False)
+    return _change_tag(s, sample_id, user_id, tag, if_match, on=False)
 
 
 def find_tags(s: Session, names: Sequence[str], *, field: str) -> list[Tag]:
@@ -201,9 +203,10 @@ def _set_tags(s: Session, sample: Sample, user_id: int, wanted: set[int]) -> Non
     s.flush()
 
 
-def _change_tag(s: Session, sample_id: int, user_id: int, name: str, *, on: bool) -> MyReview:
+def _change_tag(s: Session, sample_id: int, user_id: int, name: str, if_match: int | None, *, on: bool) -> MyReview:
     sample = get_judged(s, sample_id)
     (tag,) = find_tags(s, [name], field="tag")
+    _check_version(_mine(s, sample, user_id), if_match)
     before = my_review(s, sample, user_id) or _NOTHING
     if (tag.name in before.tags) == on:
         return before

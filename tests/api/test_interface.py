@@ -61,6 +61,24 @@ def test_every_list_is_a_keyset_page(schema):
         assert "array" not in str(answer.get("schema", {}).get("type")), path
         if name.startswith("Page_"):
             assert set(schema["components"]["schemas"][name]["properties"]) == {"items", "next"}, path
+            taken = {parameter["name"]: parameter["schema"] for parameter in calls["get"]["parameters"]}
+            assert "after" in taken, path
+            assert (taken["limit"]["minimum"], taken["limit"]["maximum"], taken["limit"]["default"]) == (1, 500, 50)
+
+
+def test_a_short_list_is_walked_page_by_page_like_a_long_one(lite_client, lite_people):
+    for path in ("flags", "token-formats"):
+        whole = lite_client.get(f"/api/v1/{path}?limit=500", headers=lite_people.reviewer.headers).json()
+        assert whole["next"] is None
+        walked, after = [], ""
+        while after is not None:
+            query = {"limit": 2, **({"after": after} if after else {})}
+            page = lite_client.get(f"/api/v1/{path}", params=query, headers=lite_people.reviewer.headers).json()
+            walked, after = walked + page["items"], page["next"]
+            assert len(page["items"]) <= 2
+        assert walked == whole["items"]
+    refused = lite_client.get("/api/v1/flags?after=WzFd", headers=lite_people.reviewer.headers)
+    assert (refused.status_code, refused.json()["code"]) == (422, "bad_cursor")
 
 
 def test_pages_are_not_in_openapi(schema):

@@ -102,6 +102,30 @@ def test_a_change_to_a_version_that_is_no_longer_is_refused(client, people):
     assert client.delete(path, headers={**people.operator.headers, "If-Match": f'"x", {current}'}).status_code == 204
 
 
+def test_a_run_is_steered_only_as_it_was_seen(app, client, people):
+    path = f"/api/v1/runs/{seed_run(app, state='queued').run_id}"
+    seen = {**people.operator.headers, "If-Match": client.get(path, headers=people.operator.headers).headers["etag"]}
+    assert client.post(f"{path}/pause", headers=seen).status_code == 202
+    for action in ("resume", "cancel", "retry", "rederive"):
+        assert_problem(client.post(f"{path}/{action}", headers=seen), 412, "changed_elsewhere")
+    assert_problem(client.post(f"{path}/regenerate", json={"filter": {}}, headers=seen), 412, "changed_elsewhere")
+    assert_problem(client.delete(path, headers=seen), 412, "changed_elsewhere")
+    assert client.get(path, headers=people.operator.headers).json()["state"] == "paused"
+    fresh = client.get(path, headers=people.operator.headers).headers["etag"]
+    assert client.delete(path, headers={**people.operator.headers, "If-Match": fresh}).status_code == 204
+
+
+def test_a_user_is_changed_only_as_they_were_seen(client, people):
+    path = f"/api/v1/users/{people.reviewer.id}"
+    seen = {**people.admin.headers, "If-Match": client.get(path, headers=people.admin.headers).headers["etag"]}
+    changed = client.patch(path, json={"role": "operator"}, headers=seen)
+    assert changed.status_code == 200
+    assert_problem(client.patch(path, json={"role": "admin"}, headers=seen), 412, "changed_elsewhere")
+    assert_problem(client.delete(path, headers=seen), 412, "changed_elsewhere")
+    fresh = {**people.admin.headers, "If-Match": changed.headers["etag"]}
+    assert client.delete(path, headers=fresh).status_code == 204
+
+
 def test_an_action_answers_202_and_a_second_start_is_a_conflict_with_the_moves_allowed(client, people):
     path = f"/api/v1/backends/{new_backend(client, people)['id']}"
     answer = client.post(f"{path}/start", headers=people.operator.headers)
