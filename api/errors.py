@@ -53,7 +53,10 @@ class FieldError:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One error; `detail` names the place and the cure, `allowed` the moves that are legal now."""
+    """One error; `detail` names the place and the cure, `allowed` the moves that are legal now.
+
+    `extra` are members that this kind of problem alone has; none may be named as another member is.
+    """
 
     status: int
     code: str
@@ -63,6 +66,7 @@ class Problem:
     errors: tuple[FieldError, ...] = ()
     headers: Mapping[str, str] = member(default_factory=dict)
     request_id: str | None = None
+    extra: Mapping[str, Any] = member(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -86,7 +90,7 @@ class Problem:
             members["errors"] = [{"field": e.field, "message": e.message, "code": e.code} for e in self.errors]
         if self.request_id is not None:
             members["request_id"] = self.request_id
-        return members
+        return {**self.extra, **members}
 
 
 class ErrorPage(Protocol):

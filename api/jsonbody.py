@@ -11,6 +11,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 
+from inference.tokens.numbers import as_spelled, as_whole
+
 _UNSTORABLE = re.compile("[\ud800-\udfff\0]")
 
 
@@ -35,6 +37,9 @@ def _refuse_unstorable(text: str, value: object) -> None:
 class StrictRequest(Request):
     """A request whose `json()` refuses what is not JSON."""
 
+    parse_float: Callable[[str], float] | None = None
+    parse_int: Callable[[str], float] | None = None
+
     async def json(self) -> Any:
         """The body.
 
@@ -48,7 +53,9 @@ class StrictRequest(Request):
             except UnicodeDecodeError as error:
                 raise json.JSONDecodeError("not UTF-8", "", error.start) from error
             try:
-                value = json.loads(text, parse_constant=_refuse_constant)
+                value = json.loads(
+                    text, parse_constant=_refuse_constant, parse_float=self.parse_float, parse_int=self.parse_int
+                )
             except RecursionError as error:
                 raise json.JSONDecodeError("nested too deep", text, 0) from error
             except json.JSONDecodeError:
@@ -61,19 +68,34 @@ class StrictRequest(Request):
         return self._json
 
 
+class ExactRequest(StrictRequest):
+    """A request whose numbers keep their digits, for bodies that a chat template is to print."""
+
+    parse_float = staticmethod(as_spelled)
+    parse_int = staticmethod(as_whole)
+
+
 class StrictRoute(APIRoute):
     """A route whose body is read by `StrictRequest`."""
+
+    reads: type[StrictRequest] = StrictRequest
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """FastAPI's handler, given the stricter request."""
         handler = super().get_route_handler()
 
         async def strict(request: Request) -> Response:
-            return await handler(StrictRequest(request.scope, request.receive))
+            return await handler(self.reads(request.scope, request.receive))
 
         return strict
 
 
-def make_router(*, tag: str, prefix: str = "") -> APIRouter:
-    """A router for one noun of the REST interface."""
-    return APIRouter(prefix=prefix, tags=[tag], route_class=StrictRoute)
+class ExactRoute(StrictRoute):
+    """A route whose body is read by `ExactRequest`."""
+
+    reads = ExactRequest
+
+
+def make_router(*, tag: str, prefix: str = "", exact: bool = False) -> APIRouter:
+    """A router for one noun of the REST interface; `exact`: numbers in its bodies keep their digits (`SpelledFloat`)."""
+    return APIRouter(prefix=prefix, tags=[tag], route_class=ExactRoute if exact else StrictRoute)

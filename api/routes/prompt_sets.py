@@ -3,11 +3,12 @@
 from typing import Annotated
 
 from anyio.to_thread import run_sync
-from fastapi import Query, Response
+from fastapi import Query, Request, Response
 
 from api.auth import audit as audit_log
 from api.auth.identity import Identity
 from api.deps import PAGE, After, Ctx, Id, Limit, Operator, ReadSession, Reviewer, Upload
+from api.errors import Problem, problem_response
 from api.jsonbody import make_router
 from inference.context import Context
 from inference.model import Page
@@ -50,15 +51,20 @@ def list_prompt_sets(
     return service.list_prompt_sets(session, after, limit)
 
 
-@router.post("", status_code=201, openapi_extra=UPLOAD_BODY)
+@router.post("", status_code=201, openapi_extra=UPLOAD_BODY, response_model=PromptSetView)
 async def create_prompt_set(
+    request: Request,
     user: Operator,
     upload: Upload,
     ctx: Ctx,
     response: Response,
     name: Annotated[str, Query(max_length=200, description="Left out: the file's name.")] = "",
-) -> PromptSetView:
-    """Receive a file and read it; answered when read, with what was refused by line and reason."""
+) -> PromptSetView | Response:
+    """Receive a file and read it; answered when read, with what was refused by line and reason.
+
+    A file with nothing usable in it is an error, so that a script notices, and leaves nothing behind: the answer has the
+    sentence and the first rows' errors, which is all there is to know of it.
+    """
     made = await service.create_prompt_set(
         ctx,
         name=name or upload.fields.get("name", ""),
@@ -68,9 +74,18 @@ async def create_prompt_set(
         content_encoding=upload.content_encoding,
         user_id=user.id,
     )
+    if made.state == "failed":
+        await run_sync(service.delete_prompt_set, ctx, made.id)
+        return problem_response(request, _unusable(made))
     await run_sync(_note, ctx, user, "prompt_set.create", made.id, made.name)
     response.headers["Location"] = f"/api/v1/prompt-sets/{made.id}"
     return made
+
+
+def _unusable(made: PromptSetView) -> Problem:
+    rows = [row.model_dump() for row in made.errors]
+    counts = {"accepted": made.accepted, "rejected": made.rejected, "errors": rows}
+    return Problem(422, "prompt_set_unusable", made.message, "file", extra=counts)
 
 
 @router.get("/{prompt_set_id}")

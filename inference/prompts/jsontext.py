@@ -7,9 +7,10 @@ print again keeps them, and a double key, a constant that is not JSON, or a nest
 
 import json
 from json.encoder import encode_basestring
-from typing import Any, Self
+from typing import Any
 
 from inference.prompts.rows import RowRefused, quote
+from inference.tokens.numbers import SpelledFloat, as_spelled, as_whole
 
 MAX_INT_DIGITS = 4300
 """Python refuses longer integers, since converting them takes time that grows with the square of the digits."""
@@ -18,41 +19,12 @@ MAX_DEPTH = 100
 """Deepest nesting of a stored value: far above real data, far below the recursion limit of whoever reads it next."""
 
 
-class SpelledFloat(float):
-    """A number with the digits it was written with; `str()` and `dumps` give them back. Its value may be infinite (`1e400`)."""
-
-    __slots__ = ("spelling",)
-    spelling: str
-
-    def __new__(cls, spelling: str) -> Self:
-        """The number that `spelling` writes."""
-        made = super().__new__(cls, spelling)
-        made.spelling = spelling
-        return made
-
-    def __str__(self) -> str:
-        return self.spelling
-
-    __repr__ = __str__
-
-    def __getnewargs__(self) -> tuple[str]:  # type: ignore[override]  # copies are made from the spelling
-        return (self.spelling,)
-
-    def __deepcopy__(self, _memo: object) -> "SpelledFloat":
-        return self
-
-
-def _spelled(text: str) -> float:
-    value = float(text)
-    return value if repr(value) == text else SpelledFloat(text)
-
-
 def _integer(text: str) -> int | float:
     if len(text) > MAX_INT_DIGITS:
         raise RowRefused(
             "number_too_long", f"a number of {len(text)} digits ({text[:20]}…); at most {MAX_INT_DIGITS} are read"
         )
-    return SpelledFloat(text) if text == "-0" else int(text)
+    return as_whole(text)
 
 
 def _constant(text: str) -> float:
@@ -94,7 +66,7 @@ class JsonReader:
         return made
 
     def _float(self, text: str) -> float:
-        value = _spelled(text)
+        value = as_spelled(text)
         self.exact = self.exact or type(value) is SpelledFloat
         return value
 
@@ -116,7 +88,7 @@ def _not_json(text: str, error: json.JSONDecodeError) -> RowRefused:
 
 
 _plain = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, allow_nan=False)
-_stored = json.JSONDecoder(parse_float=_spelled, parse_int=_integer)
+_stored = json.JSONDecoder(parse_float=as_spelled, parse_int=_integer)
 
 
 def dumps(value: object, *, exact: bool = True) -> str:

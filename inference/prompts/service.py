@@ -35,7 +35,7 @@ class PromptData:
     """What rendering needs of a prompt: OpenAI-style messages (without the answer to be generated) and wrapped tools.
 
     Tool-call arguments are a string or a mapping, as uploaded. A number whose digits Python would not print again is a
-    `jsontext.SpelledFloat`, whose `str()` gives them back.
+    `SpelledFloat`, whose `str()` gives them back.
     """
 
     messages: list[dict[str, Any]]

@@ -65,6 +65,10 @@ def _messages(row: dict[str, Any], reader: JsonReader, notes: Notes, *, cells_ar
     key, value = _first(row, TEXT_KEYS)
     if not key:
         keys = ", ".join(quote(name, 30) for name in list(row)[:8]) or "none"
+        if empty := next((name for name in (*CONVERSATION_KEYS, *TEXT_KEYS) if name in row), ""):
+            raise RowRefused(
+                "prompt_empty", f"`{empty}` is empty, and no other key holds a prompt; the row's keys: {keys}"
+            )
         raise RowRefused(
             "prompt_missing", f"no prompt: the row needs `prompt`, `messages` or `conversations`; its keys: {keys}"
         )

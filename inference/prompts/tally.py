@@ -75,9 +75,10 @@ class Tally:
         name = file_name or "The upload"
         if not self.accepted:
             if self.first_refusal is None:
-                return f"{name} has no rows: it is empty, or holds only blank lines."
+                return f"{name} has no rows: it is empty, or holds only blank lines, a header or an empty array."
             first = self.first_refusal
-            return f"Nothing in {name} can be used: {self.rejected:,} rows refused, the first at line {first.line}: {first.message}."
+            refused = f"{self.rejected:,} rows refused, the first" if self.rejected > 1 else "its one row was refused,"
+            return f"Nothing in {name} can be used: {refused} at line {first.line}: {first.message}."
         parts = [f"{count:,} rows: {message}." for count, message in self.counted.values()]
         if max(self.rejected, self.warnings) > MAX_LISTED:
             parts.append(f"The first {MAX_LISTED:,} errors and warnings are listed; the counts are exact.")

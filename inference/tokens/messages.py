@@ -1,8 +1,8 @@
 """Messages and tools as a chat template wants them. Whatever is changed on the way is said; nothing is guessed.
 
 Templates test for keys being there, so nulls are dropped; families differ in what a missing content and a call's arguments
-must look like, which their declarations say. Arguments handed over as a mapping keep their order; where a template would
-write a number in another way than it was given, the check for lost content finds it.
+must look like, which their declarations say. Arguments keep their order and the digits of their numbers, whichever way they
+came and are handed over; where a template writes a number in another way all the same, the check for lost content finds it.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from inference.tokens.declaration import TokenFormat
 from inference.tokens.errors import TokensError
+from inference.tokens.numbers import SpelledFloat, as_spelled, as_whole, to_json
 
 Message = dict[str, Any]
 _REASONING = ("reasoning_content", "thinking", "reasoning")
@@ -118,27 +119,14 @@ def _calls(wanted: Wants, calls: Any, at: str, warnings: list[RenderWarning]) ->
 
 def _arguments(wanted: Wants, given: Any, where: str, warnings: list[RenderWarning]) -> Any:
     if wanted.text_arguments:
-        return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+        return given if isinstance(given, str) else to_json(given, ensure_ascii=False)
     if not isinstance(given, str):
         return given
-    respelled: list[str] = []
-
-    def number(text: str) -> float:
-        value = float(text)
-        if json.dumps(value) != text:
-            respelled.append(f"{text} as {json.dumps(value)}")
-        return value
-
     try:
-        value = json.loads(given, parse_float=number) if given.strip() else {}
+        value = json.loads(given, parse_float=as_spelled, parse_int=as_whole) if given.strip() else {}
     except (ValueError, RecursionError):
         value = None
     if isinstance(value, dict):
-        if respelled:
-            listed = ", ".join(respelled[:5])
-            warnings.append(
-                RenderWarning("content_lost", f"The template writes numbers of {where} in another way: {listed}.")
-            )
         return value
     message = f"The arguments of {where} are not a JSON object; the template gets them as text."
     warnings.append(RenderWarning("arguments_not_json", message))
@@ -148,7 +136,7 @@ def _arguments(wanted: Wants, given: Any, where: str, warnings: list[RenderWarni
 def _tools(given: Any, warnings: list[RenderWarning]) -> list[dict[str, Any]] | None:
     if isinstance(given, str):
         try:
-            given = json.loads(given)
+            given = json.loads(given, parse_float=as_spelled, parse_int=as_whole)
         except (ValueError, RecursionError) as error:
             raise TokensError("bad_tools", f"tools is a text that is not JSON: {error}", "tools") from error
     if not given:
@@ -193,4 +181,4 @@ def _leaves(value: Any, where: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, str):
         yield where, value
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield where, json.dumps(value)
+        yield where, value.spelling if isinstance(value, SpelledFloat) else json.dumps(value)

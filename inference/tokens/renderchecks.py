@@ -16,15 +16,18 @@ _NONE = re.compile(r"(?<![\w.])None(?![\w.])")
 _REPR = re.compile(r"\{'\w+': ")
 
 
+Tools = list[dict[str, Any]] | None
+
+
 class Rendered(NamedTuple):
-    """A render and what it was made of; `again` renders other messages in the same way, None where the template refuses."""
+    """A render and what it was made of; `again` renders others in the same way, None where the template refuses."""
 
     tokenizer: Tokenizer
     declared: TokenFormat
     prepared: Prepared
     text: str
     ids: Ids
-    again: Callable[[Sequence[Message]], str | None]
+    again: Callable[[Sequence[Message], Tools], str | None]
 
 
 def check_render(rendered: Rendered) -> list[RenderWarning]:
@@ -72,10 +75,20 @@ def _content_lost(rendered: Rendered) -> Iterator[RenderWarning]:
         yield RenderWarning(
             "content_lost", f"{where} is not in the prompt: the chat template leaves it out or changes it."
         )
-    said = "\n".join(text for _, text in texts_of(messages))
-    for tool in rendered.prepared.tools or ():
+    yield from _tools_lost(rendered)
+
+
+def _tools_lost(rendered: Rendered) -> Iterator[RenderWarning]:
+    """Tools, looked for by a mark after their names (ASCII, since it may be put into JSON): `f` or `search` stand in many a text."""
+    tools = rendered.prepared.tools or []
+    marked = [
+        {**tool, "function": {**tool["function"], "name": f"{tool['function']['name']}zq{at}qz"}}
+        for at, tool in enumerate(tools)
+    ]
+    text = rendered.again(rendered.prepared.messages, marked) if tools else None
+    for at, tool in enumerate(tools):
         name = tool["function"]["name"]
-        if rendered.text.count(name) <= said.count(name):
+        if (name not in rendered.text) if text is None else (f"zq{at}qz" not in text):
             yield RenderWarning(
                 "content_lost", f"The tool {name} is not in the prompt: the chat template leaves it out."
             )
@@ -99,7 +112,7 @@ def _unmarked(rendered: Rendered) -> list[str]:
         {**message, "content": message["content"].rstrip() + marks[index]} if index in marks else message
         for index, message in enumerate(messages)
     ]
-    text = rendered.again(changed)
+    text = rendered.again(changed, rendered.prepared.tools)
     if text is None:
         return []
     return [f"messages[{index}].content" for index, mark in marks.items() if mark not in text]

@@ -15,7 +15,8 @@ from inference.tokens.errors import TokensError
 from inference.tokens.formats import get_format, suggest
 from inference.tokens.ids import Ids, as_ids
 from inference.tokens.messages import Message, Prepared, RenderWarning, prepare, wants
-from inference.tokens.renderchecks import Rendered, check_render
+from inference.tokens.numbers import holds_spelled
+from inference.tokens.renderchecks import Rendered, Tools, check_render
 from inference.tokens.templates import ask_tokenizer, run_template
 from inference.tokens.tokenizer import Tokenizer
 
@@ -85,9 +86,9 @@ def render(
         _verify(tokenizer, prepared, arguments, ids, add_generation_prompt=add_generation_prompt)
         tokenizer.renders_verified += 1
 
-    def again(changed: Sequence[Message]) -> str | None:
+    def again(changed: Sequence[Message], changed_tools: Tools) -> str | None:
         try:
-            other = Prepared(list(changed), prepared.tools, [])
+            other = Prepared(list(changed), changed_tools, [])
             return run_template(tokenizer, other, arguments, add_generation_prompt=add_generation_prompt)
         except TokensError:
             return None  # a template may refuse what it is only asked for a check
@@ -138,9 +139,11 @@ def _verify(
 ) -> None:
     """Holds the ids against what the tokenizer makes of the conversation in one go.
 
-    Not where a null content or a date of our own is in play: there the two are meant to differ.
+    Not where a null content, a date of our own or the digits of a number are in play: there the two are meant to differ.
     """
     if DATE_KEY in arguments or any(message.get("content") is None for message in prepared.messages):
+        return
+    if holds_spelled(prepared.messages) or holds_spelled(prepared.tools):
         return
     answer = ask_tokenizer(tokenizer, prepared, arguments, add_generation_prompt=add_generation_prompt)
     theirs = flat_ids(answer)

@@ -1,7 +1,8 @@
 """A chat template run on prepared messages.
 
 The template is compiled by transformers, sandboxed as there, but rendered here: transformers drops nulls that some templates
-ask for (`content is none`) and turns the date function into a text. A tokenizer with its own rendering code is asked itself.
+ask for (`content is none`), turns the date function into a text, and takes a number's digits from it. A tokenizer with its own
+rendering code is asked itself.
 """
 
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from typing import Any
 
 from inference.tokens.errors import TokensError
 from inference.tokens.messages import Prepared
+from inference.tokens.numbers import to_json
 from inference.tokens.tokenizer import Tokenizer
 
 
@@ -30,7 +32,9 @@ def run_template(
             else:
                 from transformers.utils.chat_template_utils import _compile_jinja_template as compiled
 
-                text = compiled(backend.get_chat_template(None, prepared.tools)).render(
+                template = compiled(backend.get_chat_template(None, prepared.tools))
+                template.environment.filters["tojson"] = _tojson
+                text = template.render(
                     messages=prepared.messages,
                     tools=prepared.tools,
                     documents=None,
@@ -59,6 +63,13 @@ def ask_tokenizer(
             add_generation_prompt=add_generation_prompt,
             **arguments,
         )
+
+
+def _tojson(
+    x: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None, sort_keys: bool = False
+) -> str:
+    """The filter as transformers gives it to templates, with the digits of numbers kept; the names are the templates'."""
+    return to_json(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def _has_own_code(backend: Any) -> bool:

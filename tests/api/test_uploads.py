@@ -114,6 +114,27 @@ def test_bad_rows_are_reported_by_line_and_do_not_stop_the_good_ones(client, peo
     assert listed == body["errors"]
 
 
+@pytest.mark.parametrize(
+    ("data", "name", "sentence", "lines"),
+    [
+        (b"", "none.jsonl", "none.jsonl has no rows", []),
+        (b'{"prompt":\n{"messages":[]}\n', "bad.jsonl", "first at line 1", [1, 2]),
+        (b'{"id":"a","prompt":"b"}\n', "lines.csv", "name it .jsonl", [1]),
+    ],
+)
+def test_a_file_with_nothing_usable_is_an_error_with_its_lines_and_leaves_nothing(
+    lite_client, lite_people, data, name, sentence, lines
+):
+    before = lite_client.get("/api/v1/prompt-sets", headers=lite_people.operator.headers).json()
+    answer = lite_client.post("/api/v1/prompt-sets", files={"file": (name, data)}, headers=lite_people.operator.headers)
+    body = assert_problem(answer, 422, "prompt_set_unusable", field="file")
+    assert sentence in body["detail"]
+    assert (body["accepted"], body["rejected"]) == (0, len(lines))
+    assert [row["line"] for row in body["errors"]] == lines
+    assert all(row["code"] and row["message"] for row in body["errors"])
+    assert lite_client.get("/api/v1/prompt-sets", headers=lite_people.operator.headers).json() == before
+
+
 def test_an_upload_of_megabytes_is_never_whole_in_memory(lite_app, lite_people):
     """Client and server both run in this process and both stream; the file lies on the disk."""
     piece = (json.dumps({"prompt": "y" * 16_000}) + "\n").encode() * 4

@@ -99,6 +99,11 @@ def test_stored_nesting_is_bounded_so_that_later_readers_are_safe(desk: Desk) ->
         (b"id,prompt\n", "head.csv", ["head.csv", "no rows"]),
         (b"id,prompt,prompt\n1,a,b\n", "twice.csv", ["twice.csv", "prompt", "twice"]),
         (b"PAR1 but not really PAR1", "bad.parquet", ["bad.parquet", "Parquet"]),
+        (b'{"prompt":"a"}\n', "lines.parquet", ["lines.parquet", "Parquet"]),
+        (b'{"id":"a","prompt":"b"}\n', "lines.csv", ["lines.csv", "header", "JSON", ".jsonl"]),
+        (b'\n"id,prompt\na,b\n', "quote.csv", ["quote.csv", "header", "not a CSV record"]),
+        (b'{\n "prompt": "a"\n}\n', "pretty.json", ["pretty.json", "line 1", "one line", "JSON array"]),
+        (b'{"prompt": null}\n', "null.jsonl", ["null.jsonl", "line 1", "`prompt` is empty"]),
         (b'{"prompt":"not an array"}', "odd.json.txt", None),
     ],
 )
@@ -113,6 +118,15 @@ def test_file_with_nothing_usable_says_which_file_where_and_why(
     assert made.accepted == 0
     for part in parts:
         assert part in made.message
+    assert ".." not in made.message
+
+
+def test_broken_first_line_does_not_stop_the_lines_after_it(desk: Desk) -> None:
+    good = b'\n{"prompt":"good"}\n'
+    for broken, code in ((b"{", "not_json"), (b"[" * 200_000, "nested_too_deep"), (b'{"prompt":"a"', "not_json")):
+        made = desk.upload(broken + good)
+        assert desk.codes(made) == [(1, "error", code)]
+        assert made.accepted == 1
 
 
 def test_line_that_is_a_list_does_not_stop_the_lines_after_it(desk: Desk) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from inference.prompts.jsontext import SpelledFloat
 from inference.prompts.service import list_prompts, prompt_bodies
+from inference.tokens.numbers import SpelledFloat
 from tests.prompts.uploading import Desk
 
 USER = {"role": "user", "content": "hi"}
@@ -127,7 +127,7 @@ def test_answerer_variants_are_mapped(desk: Desk, name: str) -> None:
         ({"prompt": ""}, "prompt_empty", "prompt"),
         ({"prompt": 7}, "prompt_not_text", "7"),
         ({"prompt": {"a": 1}}, "prompt_not_text", "object"),
-        ({"prompt": None, "other": 1}, "prompt_missing", '"other"'),
+        ({"prompt": None, "other": 1}, "prompt_empty", '"other"'),
         ({"id": ["a"], "prompt": "x"}, "id_not_text", "list"),
         ({"category": {"a": 1}, "prompt": "x"}, "category_not_text", "object"),
         ({"category": "a\x00b", "prompt": "x"}, "category_not_text", "NUL"),

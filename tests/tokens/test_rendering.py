@@ -1,6 +1,7 @@
 """Conversations to exact ids, and every quiet loss on the way said aloud."""
 
 import itertools
+import json
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from inference.tokens.cache import TokenizerCache
 from inference.tokens.errors import TokensError
+from inference.tokens.numbers import as_spelled, as_whole, to_json
 from inference.tokens.rendering import Rendering, flat_ids, render
 from inference.tokens.tokenizer import Tokenizer
 from tests.support import tiny_tokenizers as tiny
@@ -21,6 +23,11 @@ TOOL = {
 }
 CALL = {"id": "1", "type": "function", "function": {"name": "get_time", "arguments": '{"tz": "Europe/Oslo"}'}}
 NUMBERS = itertools.count()
+
+
+def loads(text: str):
+    """JSON as the prompts room reads it back: numbers carry their digits."""
+    return json.loads(text, parse_float=as_spelled, parse_int=as_whole)
 
 
 @pytest.fixture
@@ -103,13 +110,44 @@ def test_null_content_with_calls_is_no_none_in_the_prompt() -> None:
     assert codes(found) == []
 
 
-def test_numbers_that_a_template_would_respell_are_warned_of(qwen3: Family) -> None:
-    call = {"function": {"name": "get_time", "arguments": '{"a": 1e400, "b": 12345678901234567890, "c": 1.50}'}}
-    found = render(qwen3.tokenizer, [USER, {"role": "assistant", "tool_calls": [call]}])
-    assert "12345678901234567890" in found.text
-    (warning,) = [item for item in found.warnings if item.code == "content_lost"]
-    assert "1e400" in warning.message
-    assert "1.50" in warning.message
+DIGITS = '{"z": 1.10, "a": 1e400, "b": 12345678901234567890, "c": -0, "d": [1E5, 0.1], "e": "\\"#:0"}'
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+@pytest.mark.parametrize("name", ["qwen3", "deepseek_v3"])
+def test_numbers_reach_the_prompt_with_the_digits_they_were_written_with(name: str, as_text: bool) -> None:
+    arguments = DIGITS if as_text else loads(DIGITS)
+    calls = [{"type": "function", "function": {"name": "get_time", "arguments": arguments}}]
+    conversation = [
+        USER,
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "content": "42"},
+    ]
+    found = render(real_tokenizer(name), conversation)
+    assert DIGITS in found.text
+    assert codes(found) == []
+
+
+def test_numbers_of_tools_keep_their_digits() -> None:
+    schema = '{"default": 1.10, "maximum": 1e400, "minimum": -0}'
+    tools = [{"type": "function", "function": {"name": "f", "parameters": loads(schema)}}]
+    assert schema in render(real_tokenizer("qwen3"), [USER], tools).text
+    assert schema in render(real_tokenizer("qwen3"), [USER], to_json(tools)).text
+
+
+def test_a_template_may_print_a_number_without_json(make) -> None:
+    printing = "{% for c in messages[-1].tool_calls %}{{ c.function.name }} {{ c.function.arguments.x }}{% endfor %}"
+    calls = [{"function": {"name": "f", "arguments": '{"x": 1.10}'}}]
+    assert render(make(printing), [{"role": "assistant", "tool_calls": calls}]).text == "f 1.10"
+
+
+def test_numbers_that_a_template_respells_are_warned_of(make) -> None:
+    respelling = (
+        "{% for c in messages[-1].tool_calls %}{{ c.function.name }} x {{ c.function.arguments.x * 1 }}{% endfor %}"
+    )
+    calls = [{"function": {"name": "f", "arguments": '{"x": 1.10}'}}]
+    found = render(make(respelling), [{"role": "assistant", "tool_calls": calls}])
+    assert [(item.code, "arguments.x" in item.message) for item in found.warnings] == [("content_lost", True)]
 
 
 def test_arguments_that_are_not_json_are_rendered_as_they_are_with_a_warning() -> None:
@@ -129,9 +167,12 @@ def test_a_role_that_the_template_leaves_out_is_content_lost(role: str, content:
     assert "messages[0].content" in found.warnings[0].message
 
 
-def test_tools_that_the_template_ignores_are_content_lost(make) -> None:
-    found = render(make("{{ messages[0].content }}"), [USER], [TOOL])
-    assert [(item.code, "get_time" in item.message) for item in found.warnings] == [("content_lost", True)]
+@pytest.mark.parametrize("name", ["get_time", "f", "time"])
+def test_tools_that_the_template_ignores_are_content_lost(make, name: str) -> None:
+    tool = {"type": "function", "function": {"name": name, "parameters": {}}}
+    found = render(make("It is time: {{ messages[0].content }}"), [USER], [tool])
+    assert [(item.code, f"tool {name} " in item.message) for item in found.warnings] == [("content_lost", True)]
+    assert codes(render(make("{{ messages[0].content }}{{ tools[0] | tojson }}"), [USER], [tool])) == []
 
 
 def test_reasoning_of_earlier_turns_is_told_and_is_no_loss() -> None:

@@ -33,7 +33,7 @@ def read(stream: io.BufferedReader, delimiter: str | None = None) -> Iterator[Ra
     """One row a record; `delimiter` None takes the header's: a comma, else a tab or a semicolon.
 
     Raises:
-        FileBroken: the header names a column twice or holds an empty name.
+        FileBroken: the header is no CSV record, or names a column twice.
     """
     lines = _Lines(stream)
     try:
@@ -48,7 +48,11 @@ def _rows(lines: Iterator[str], delimiter: str | None) -> Iterator[RawRow | Refu
         return
     mark = delimiter or next((mark for mark in ",\t;" if mark in first), ",")
     records = csv.reader(chain([first], lines), delimiter=mark, strict=True)
-    header = [name.strip() for name in next(records)]
+    try:
+        header = [name.strip() for name in next(records)]
+    except csv.Error as error:
+        looks = "; it looks like JSON: name it .jsonl or .json" if first.lstrip()[:1] in {"{", "["} else ""
+        raise FileBroken(skipped + 1, f"the header is not a CSV record: {error}{looks}") from error
     if twice := [name for name in header if header.count(name) > 1]:
         raise FileBroken(skipped + 1, f"the header names the column {quote(twice[0])} twice")
     while True:

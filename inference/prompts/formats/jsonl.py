@@ -12,25 +12,33 @@ def read(stream: io.BufferedReader, reader: JsonReader) -> Iterator[RawRow | Ref
     """One row a line.
 
     Raises:
-        FileBroken: the file is one JSON array over its lines, of which a line-wise reading would take only scraps.
+        FileBroken: the file is one JSON array, or objects laid out over several lines: read by the line it would give scraps.
     """
     lines = numbered(stream)
     first, second = next(lines, None), next(lines, None)
-    if (
-        isinstance(first, tuple)
-        and first[1].lstrip().startswith("[")
-        and (second is None or not _is_json(first[1], reader))
-    ):
-        raise FileBroken(
-            first[0],
-            f"line {first[0]} begins a JSON array, but the file is read as JSON Lines (one object a line): "
-            "name it .json, or send it with Content-Type: application/json",
-        )
+    if isinstance(first, tuple):
+        _check_layout(*first, second[1] if isinstance(second, tuple) else None, reader)
     for item in (first, second):
         if item is not None:
             yield _row(item, reader)
     for item in lines:
         yield _row(item, reader)
+
+
+def _check_layout(number: int, first: str, second: str | None, reader: JsonReader) -> None:
+    """Refuse the two layouts that begin with a bracket on its own and go on over many lines."""
+    if first.lstrip().startswith("[") and (second is None or _breaks_off(first, reader)):
+        raise FileBroken(
+            number,
+            f"line {number} begins a JSON array, but the file is read as JSON Lines (one object a line): "
+            "name it .json, or send it with Content-Type: application/json",
+        )
+    if first.strip() == "{" and second is not None and _breaks_off(second, reader):
+        raise FileBroken(
+            number,
+            f"line {number} begins an object that goes on over several lines, but each line must hold a whole one: "
+            "write every object on one line (`jq -c .` does), or put them into a JSON array",
+        )
 
 
 def _row(item: tuple[int, str] | RefusedRow, reader: JsonReader) -> RawRow | RefusedRow:
@@ -50,9 +58,10 @@ def parsed(number: int, text: str, reader: JsonReader) -> RawRow | RefusedRow:
     return RawRow(number, value, tuple(notices[:5]))
 
 
-def _is_json(text: str, reader: JsonReader) -> bool:
+def _breaks_off(text: str, reader: JsonReader) -> bool:
+    """Whether the line is no JSON by itself; one that is merely nested too deep to be read stays one row's fault."""
     try:
         reader.parse(text)
-    except RowRefused:
-        return False
-    return True
+    except RowRefused as refusal:
+        return refusal.code != "nested_too_deep"
+    return False

@@ -43,7 +43,8 @@ def read(stream: io.BufferedReader, limit: int) -> Iterator[RawRow | RefusedRow]
                     number += 1
                     yield RawRow(number, {key: without_nulls(value) for key, value in record.items()})
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise FileBroken(number + 1, f"the Parquet data cannot be read: {str(error).splitlines()[0][:200]}") from error
+        reason = str(error).splitlines()[0][:200].rstrip(".") if str(error) else type(error).__name__
+        raise FileBroken(number + 1, f"the Parquet data is damaged, or is none ({reason})") from error
 
 
 def without_nulls(value: Any) -> Any:
