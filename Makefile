@@ -8,7 +8,7 @@ DEV_READY := $(VENV)/.ready-dev
 SETTINGS ?=
 TESTS ?= tests
 
-.PHONY: help demo serve test test-fast check format bench soak engine model lock clean
+.PHONY: help demo serve test test-fast check format bench soak engine lock clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12

@@ -1,4 +1,4 @@
-"""Every flag a machine check can raise on a sample: its code, how bad it is, and what it means in one sentence."""
+"""Every flag a machine check can raise on a sample or on its prompt: code, how bad it is, and its meaning in one sentence."""
 
 from typing import Literal, NamedTuple
 
@@ -23,7 +23,23 @@ class Flag(NamedTuple):
     message: str
 
 
-_DECLARED = (
+_OF_PROMPT = (
+    FlagCode(
+        "content_lost", "error", "A part of the conversation is not in the prompt: the chat template left it out."
+    ),
+    FlagCode("reasoning_stripped", "warning", "The chat template left an earlier turn's reasoning out of the prompt."),
+    FlagCode(
+        "control_in_prompt", "warning", "A message spells a control token, which became a real one in the prompt."
+    ),
+    FlagCode("none_in_prompt", "warning", "The prompt holds a Python value that stands in no message."),
+    FlagCode("double_bos", "warning", "The prompt begins with two begin-of-text tokens."),
+    FlagCode("kwarg_type", "warning", "A chat template argument is a text where a template reads true or false."),
+    FlagCode("date_in_prompt", "warning", "The template writes today's date: another day gives another prompt."),
+    FlagCode("arguments_not_json", "warning", "A call in the conversation has arguments that are not a JSON object."),
+    FlagCode("tools_wrapped", "info", "A tool came without its function wrapper and was wrapped."),
+    FlagCode("parts_joined", "info", "Several text parts of one message were joined."),
+)
+_OF_ANSWER = (
     FlagCode("truncated", "error", "The answer was cut off at the token limit."),
     FlagCode("output_empty", "error", "The answer holds no ids, or nothing but its stop id."),
     FlagCode(
@@ -66,7 +82,7 @@ _DECLARED = (
     ),
 )
 
-FLAG_CODES: dict[str, FlagCode] = {item.code: item for item in _DECLARED}
+FLAG_CODES: dict[str, FlagCode] = {item.code: item for item in (*_OF_PROMPT, *_OF_ANSWER)}
 """In the order flags are shown: a cause before its consequences."""
 
 _PLACE = {code: place for place, code in enumerate(FLAG_CODES)}

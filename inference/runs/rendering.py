@@ -12,7 +12,7 @@ import numpy as np
 
 from db.idstore import Ids
 from inference.prompts.service import PromptData
-from inference.quality.flags import FLAG_CODES, Flag
+from inference.quality.flags import Flag, flag
 from inference.runs.settings import RunSettings
 from inference.tokens.errors import TokensError
 from inference.tokens.rendering import Rendering, render
@@ -45,16 +45,7 @@ def render_body(tokenizer: Tokenizer, settings: RunSettings, body: PromptData) -
 
 def prompt_flags(rendered: Rendering) -> tuple[Flag, ...]:
     """The renderer's warnings as flags of the prompt; a range of the prompt is no range of the output, so none is cited."""
-    return tuple(
-        Flag(
-            code=warning.code,
-            severity=FLAG_CODES[warning.code].severity if warning.code in FLAG_CODES else "warning",
-            start=None,
-            end=None,
-            message=warning.message,
-        )
-        for warning in rendered.warnings
-    )
+    return tuple(flag(warning.code, None, None, warning.message) for warning in rendered.warnings)
 
 
 def prepare(tokenizer: Tokenizer, settings: RunSettings, body: PromptData | None) -> Prompted:
@@ -79,9 +70,9 @@ def prepare(tokenizer: Tokenizer, settings: RunSettings, body: PromptData | None
 
 
 def _refusal(ids: Ids, flags: tuple[Flag, ...], settings: RunSettings) -> tuple[str | None, str | None]:
-    for flag in flags:
-        if flag.code in FATAL_WARNINGS:
-            return flag.code, flag.message
+    for found in flags:
+        if found.code in FATAL_WARNINGS:
+            return found.code, found.message
     if not len(ids):
         return "prompt_empty", "The chat template made no tokens of this prompt."
     worst = int(ids.max())

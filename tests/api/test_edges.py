@@ -246,7 +246,7 @@ def test_each_kind_of_error_keeps_its_status_and_shape(error, status):
 
 def test_an_unforeseen_error_says_nothing_of_the_inside(capsys):
     async def broken(scope, receive, send):
-        raise RuntimeError("password=hunter2 at /root/secret.py")
+        raise RuntimeError("password=hunter2 at /home/operator/secret.py")
 
     app = Outermost(broken)
     client = TestClient(app, base_url=BASE)

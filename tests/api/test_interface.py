@@ -2,6 +2,7 @@
 
 import pytest
 
+from inference.quality.flags import FLAG_CODES
 from tests.api.routing import operations
 
 PROMISED = """
@@ -79,6 +80,11 @@ def test_a_short_list_is_walked_page_by_page_like_a_long_one(lite_client, lite_p
         assert walked == whole["items"]
     refused = lite_client.get("/api/v1/flags?after=WzFd", headers=lite_people.reviewer.headers)
     assert (refused.status_code, refused.json()["code"]) == (422, "bad_cursor")
+
+
+def test_every_flag_code_is_listed_with_its_severity(lite_client, lite_people):
+    listed = lite_client.get("/api/v1/flags?limit=500", headers=lite_people.reviewer.headers).json()["items"]
+    assert [(item["code"], item["severity"], item["meaning"]) for item in listed] == sorted(FLAG_CODES.values())
 
 
 def test_pages_are_not_in_openapi(schema):
