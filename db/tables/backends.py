@@ -69,6 +69,8 @@ class BackendStart(SQLModel, table=True):
     pid_started: float | None = None
     """The process's start time (psutil's `create_time`): pid and this together are an identity, a pid alone is not."""
     weight_version: str | None = Field(default=None, max_length=120)
+    version: str | None = Field(default=None, max_length=60)
+    """SGLang's, as it said when this start was ready: samples keep naming it after the server was upgraded"""
     started_at: datetime = Field(default_factory=now, sa_type=UtcTime)
     ready_at: datetime | None = Field(default=None, sa_type=UtcTime)
     stopping_at: datetime | None = Field(default=None, sa_type=UtcTime)

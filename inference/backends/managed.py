@@ -218,8 +218,9 @@ class ManagedKeeper:
             life.drop_key_file()
             proof = watch.proof
             facts = (proof.facts or {}) if proof is not None else {}
-            columns = {"error": None, "start_id": life.start_id, "start": {"ready_at": now()}, "server_info": facts}
+            columns = {"error": None, "start_id": life.start_id, "server_info": facts}
             columns["version"] = facts.get("version")
+            columns["start"] = {"ready_at": now(), "version": facts.get("version")}
             if proof is not None and proof.model is not None:
                 columns["model"] = proof.model
         elif row.crashes and time.monotonic() - (life.ready_since or 0.0) > self._policy.steady_s:

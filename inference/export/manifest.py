@@ -60,7 +60,7 @@ def describe_sources(s: Session, sources: Counter[SourceKey]) -> list[dict[str, 
             {
                 "backend_id": backend_id,
                 "backend": backend.name if backend else None,
-                "sglang_version": backend.version if backend else None,
+                "sglang_version": (start and start.version) or (backend and backend.version),
                 "model": backend.model if backend else None,
                 "start": start.number if start else None,
                 "command": start.command if start else None,

@@ -190,7 +190,7 @@ def _attempt_views(s: Session, sample: Sample, attempts: list[Attempt]) -> list[
                 backend_id=attempt.backend_id,
                 backend_name=None if backend is None else backend.name,
                 backend_start=None if start is None else start.number,
-                version=None if backend is None else backend.version,
+                version=(start and start.version) or (backend and backend.version),
                 weight_version=attempt.weight_version,
                 cached_tokens=attempt.cached_tokens,
                 latency_s=attempt.latency_s,

@@ -123,6 +123,7 @@ def upgrade() -> None:
     sa.Column('pid', sa.Integer(), nullable=True),
     sa.Column('pid_started', sa.Float(), nullable=True),
     sa.Column('weight_version', sa.String(length=120), nullable=True),
+    sa.Column('version', sa.String(length=60), nullable=True),
     sa.Column('started_at', db.types.UtcTime(), nullable=False),
     sa.Column('ready_at', db.types.UtcTime(), nullable=True),
     sa.Column('stopping_at', db.types.UtcTime(), nullable=True),
