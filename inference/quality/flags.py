@@ -36,6 +36,11 @@ _OF_PROMPT = (
     FlagCode("kwarg_type", "warning", "A chat template argument is a text where a template reads true or false."),
     FlagCode("date_in_prompt", "warning", "The template writes today's date: another day gives another prompt."),
     FlagCode("arguments_not_json", "warning", "A call in the conversation has arguments that are not a JSON object."),
+    FlagCode(
+        "tool_text_unofficial",
+        "warning",
+        "The tools stand in the prompt in another way than the model's own code writes them.",
+    ),
     FlagCode("tools_wrapped", "info", "A tool came without its function wrapper and was wrapped."),
     FlagCode("parts_joined", "info", "Several text parts of one message were joined."),
 )

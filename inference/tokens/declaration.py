@@ -68,6 +68,9 @@ class TokenFormat:
     """What the chat template wants as a tool call's arguments; by_template: a string where it joins them to text with +"""
     null_content: Literal["", "null", "by_template"] = ""
     """What the chat template wants as the content of a call without text; by_template: null where it asks for `is none`"""
+    tools_argument: str | None = None
+    """The template's argument that takes the tools as the checkpoint's own tokenizer code writes them; the template writes them
+    in a way of its own where that code does not run"""
     signature: tuple[str, ...] = ()
     """Tokens that tell the family; the format with the longest signature found is suggested"""
     segmenter: Segmenter | None = None

@@ -15,7 +15,7 @@ from inference.tokens.errors import TokensError
 from inference.tokens.numbers import SpelledFloat, as_spelled, as_whole, to_json
 
 Message = dict[str, Any]
-_REASONING = ("reasoning_content", "thinking", "reasoning")
+REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
 _JOINED_ARGUMENTS = re.compile(r"arguments['\"]?\]?\s*[+~]")
 _NONE_TEST = re.compile(r"content['\"]?\]? is none")
 
@@ -74,8 +74,10 @@ def _message(wanted: Wants, given: Mapping[str, Any], index: int, warnings: list
     elif content is not None and not isinstance(content, str):
         raise TokensError("bad_message", f"{at}.content is {type(content).__name__}, not text.", f"{at}.content")
     elif content is None:
-        message["content"] = None if wanted.null_content and message.get("tool_calls") else ""
-    reasoning = next((message[key] for key in _REASONING if isinstance(message.get(key), str)), None)
+        message["content"] = ""
+    if message["content"] == "" and wanted.null_content and message.get("tool_calls"):
+        message["content"] = None  # the same nothing, as this family's template asks for it before it writes a call
+    reasoning = next((message[key] for key in REASONING_KEYS if isinstance(message.get(key), str)), None)
     if reasoning is not None:  # under both names that templates read
         message = {"thinking": reasoning, **message, "reasoning_content": reasoning}
     if not message.get("tool_calls"):
@@ -120,7 +122,10 @@ def _calls(wanted: Wants, calls: Any, at: str, warnings: list[RenderWarning]) ->
 def _arguments(wanted: Wants, given: Any, where: str, warnings: list[RenderWarning]) -> Any:
     if wanted.text_arguments:
         return given if isinstance(given, str) else to_json(given, ensure_ascii=False)
+    if isinstance(given, dict):
+        return given
     if not isinstance(given, str):
+        warnings.append(RenderWarning("arguments_not_json", f"The arguments of {where} are not a JSON object."))
         return given
     try:
         value = json.loads(given, parse_float=as_spelled, parse_int=as_whole) if given.strip() else {}

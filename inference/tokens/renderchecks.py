@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from inference.tokens.declaration import TokenFormat
 from inference.tokens.ids import Ids
-from inference.tokens.messages import Message, Prepared, RenderWarning, texts_of
+from inference.tokens.messages import REASONING_KEYS, Message, Prepared, RenderWarning, texts_of
 from inference.tokens.tokenizer import Tokenizer
 
 _SHORT = 32  # a text this short may be found by accident
@@ -20,7 +20,11 @@ Tools = list[dict[str, Any]] | None
 
 
 class Rendered(NamedTuple):
-    """A render and what it was made of; `again` renders others in the same way, None where the template refuses."""
+    """A render and what it was made of.
+
+    `again` renders others in the same way, None where the template refuses. `tools_as_text`: the tools came to the template as
+    a text among its arguments, whatever their list says.
+    """
 
     tokenizer: Tokenizer
     declared: TokenFormat
@@ -28,6 +32,7 @@ class Rendered(NamedTuple):
     text: str
     ids: Ids
     again: Callable[[Sequence[Message], Tools], str | None]
+    tools_as_text: bool = False
 
 
 def check_render(rendered: Rendered) -> list[RenderWarning]:
@@ -80,7 +85,7 @@ def _content_lost(rendered: Rendered) -> Iterator[RenderWarning]:
 
 def _tools_lost(rendered: Rendered) -> Iterator[RenderWarning]:
     """Tools, looked for by a mark after their names (ASCII, since it may be put into JSON): `f` or `search` stand in many a text."""
-    tools = rendered.prepared.tools or []
+    tools = [] if rendered.tools_as_text else rendered.prepared.tools or []
     marked = [
         {**tool, "function": {**tool["function"], "name": f"{tool['function']['name']}zq{at}qz"}}
         for at, tool in enumerate(tools)
@@ -119,16 +124,36 @@ def _unmarked(rendered: Rendered) -> list[str]:
 
 
 def _reasoning_stripped(rendered: Rendered) -> Iterator[RenderWarning]:
-    think = _think(rendered)
+    """Reasoning of earlier turns, looked for by a mark at its end: a thought of a few words could be found by accident."""
+    marked: dict[int, Message] = {}
+    reasoned: dict[int, str] = {}
     for index, message in enumerate(rendered.prepared.messages):
-        if message["role"] != "assistant":
-            continue
-        reasoning = message.get("reasoning_content")
-        content = message.get("content")
-        if not isinstance(reasoning, str) and think and isinstance(content, str) and think[1] in content:
-            reasoning = content.rsplit(think[1], 1)[0].replace(think[0], "")
-        if isinstance(reasoning, str) and reasoning.strip() and not _found(reasoning, rendered.text):
+        found = _with_mark(message, f"⁂{index}⁂", _think(rendered)) if message["role"] == "assistant" else None
+        if found is not None:
+            reasoned[index], marked[index] = found
+    if not marked:
+        return
+    messages = [marked.get(index, message) for index, message in enumerate(rendered.prepared.messages)]
+    text = rendered.again(messages, rendered.prepared.tools)
+    for index, reasoning in reasoned.items():
+        if (f"⁂{index}⁂" not in text) if text is not None else not _found(reasoning, rendered.text):
             yield RenderWarning("reasoning_stripped", f"The reasoning of messages[{index}] is not in the prompt.")
+
+
+def _with_mark(message: Message, mark: str, think: tuple[str, str] | None) -> tuple[str, Message] | None:
+    """(an assistant's reasoning, the message with `mark` at its end); None where there is no reasoning."""
+    reasoning, content = message.get("reasoning_content"), message.get("content")
+    if isinstance(reasoning, str):
+        ended = reasoning.rstrip() + mark
+        keys = [key for key in REASONING_KEYS if message.get(key) == reasoning]
+        return (reasoning, {**message, **dict.fromkeys(keys, ended)}) if reasoning.strip() else None
+    if think is None or not isinstance(content, str) or think[1] not in content:
+        return None
+    before, answer = content.rsplit(think[1], 1)
+    reasoning = before.replace(think[0], "")
+    return (
+        (reasoning, {**message, "content": f"{before.rstrip()}{mark}{think[1]}{answer}"}) if reasoning.strip() else None
+    )
 
 
 def _control_in_prompt(rendered: Rendered) -> Iterator[RenderWarning]:

@@ -5,7 +5,7 @@ can slip in. That this equals what the tokenizer itself would have made of the c
 """
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from inference.tokens.ids import Ids, as_ids
 from inference.tokens.messages import Message, Prepared, RenderWarning, prepare, wants
 from inference.tokens.numbers import holds_spelled
 from inference.tokens.renderchecks import Rendered, Tools, check_render
-from inference.tokens.templates import ask_tokenizer, run_template
+from inference.tokens.templates import ask_tokenizer, has_own_code, run_template
 from inference.tokens.tokenizer import Tokenizer
 
 __all__ = ["RenderWarning", "Rendering", "render"]
@@ -80,6 +80,8 @@ def render(
     )
     prepared = prepare(wants(declared, tokenizer.template), messages, tools)
     arguments, warnings = _arguments(tokenizer, kwargs or {})
+    if prepared.tools:
+        warnings += _tools_text(tokenizer, declared, arguments)
     text = run_template(tokenizer, prepared, arguments, add_generation_prompt=add_generation_prompt)
     ids = _encode(tokenizer, text)
     if tokenizer.renders_verified < _VERIFIED_RENDERS or not tokenizer.is_fast:
@@ -93,7 +95,7 @@ def render(
         except TokensError:
             return None  # a template may refuse what it is only asked for a check
 
-    rendered = Rendered(tokenizer, declared, prepared, text, ids, again)
+    rendered = Rendered(tokenizer, declared, prepared, text, ids, again, declared.tools_argument in arguments)
     found = dict.fromkeys([*prepared.warnings, *warnings, *check_render(rendered)])
     return Rendering(ids, text, tuple(found))
 
@@ -114,6 +116,17 @@ def _arguments(tokenizer: Tokenizer, given: Mapping[str, Any]) -> tuple[dict[str
         message = f"The template writes today's date; set chat_template_kwargs.{DATE_KEY} to an ISO date to keep the ids the same."
         warnings.append(RenderWarning("date_in_prompt", message))
     return arguments, warnings
+
+
+def _tools_text(tokenizer: Tokenizer, declared: TokenFormat, arguments: Mapping[str, Any]) -> Iterator[RenderWarning]:
+    """Where the family's own code would have written the tools and did not run."""
+    name = declared.tools_argument
+    if name and name in (tokenizer.template or "") and name not in arguments and not has_own_code(tokenizer.backend):
+        message = (
+            f"The template writes the tools in its own way, not as this model's tokenizer code does ({name}). Let that code run "
+            f"(DRAFTMILL_ALLOW_REMOTE_CODE=true), or give its text as chat_template_kwargs.{name}."
+        )
+        yield RenderWarning("tool_text_unofficial", message)
 
 
 def _clock(given: Any) -> Any:

@@ -21,7 +21,7 @@ def run_template(
     backend = tokenizer.backend
     try:
         with tokenizer.lock:
-            if _has_own_code(backend):
+            if has_own_code(backend):
                 text = backend.apply_chat_template(
                     prepared.messages,
                     tools=prepared.tools,
@@ -72,7 +72,8 @@ def _tojson(
     return to_json(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
-def _has_own_code(backend: Any) -> bool:
+def has_own_code(backend: Any) -> bool:
+    """Whether the tokenizer renders conversations by Python code of its checkpoint."""
     from transformers import PreTrainedTokenizerBase
 
     return type(backend).apply_chat_template is not PreTrainedTokenizerBase.apply_chat_template

@@ -192,6 +192,41 @@ def test_reasoning_of_earlier_turns_is_told_and_is_no_loss() -> None:
     assert codes(render(real_tokenizer("qwen3"), field)) == ["reasoning_stripped"]
 
 
+@pytest.mark.parametrize("turn", [{"content": "<think>r</think>yo"}, {"content": "yo", "reasoning_content": "r"}])
+def test_reasoning_of_one_letter_is_not_found_by_accident(turn: dict[str, str]) -> None:
+    turns = [USER, {"role": "assistant", **turn}, {"role": "user", "content": "and in Rome?"}]
+    assert codes(render(real_tokenizer("qwen3"), turns)) == ["reasoning_stripped"]
+    assert (
+        codes(render(real_tokenizer("qwen3"), turns[:2], add_generation_prompt=False)) == []
+    )  # the last turn keeps it
+
+
+def test_empty_content_beside_calls_loses_no_call_where_the_family_wants_null() -> None:
+    real = real_tokenizer("deepseek_v3")
+    turns = [
+        [USER, {"role": "assistant", "content": content, "tool_calls": [CALL]}, {"role": "tool", "content": "42"}]
+        for content in (None, "")
+    ]
+    null, empty = (render(real, turn) for turn in turns)
+    assert empty.ids.tolist() == null.ids.tolist()
+    assert "get_time" in empty.text
+    assert codes(empty) == []
+
+
+def test_tools_that_only_the_checkpoints_own_code_writes_officially_are_told(make) -> None:
+    jinja = "{% if tools %}{% if tools_ts_str %}{{ tools_ts_str }}{% else %}{{ tools | tojson }}{% endif %}{% endif %}"
+    k25 = make(jinja + tiny.KIMI_TEMPLATE, added=tiny.KIMI_K2)
+    found = render(k25, [USER], [TOOL])
+    assert codes(found) == ["tool_text_unofficial"]
+    assert "DRAFTMILL_ALLOW_REMOTE_CODE" in found.warnings[0].message
+    assert codes(render(k25, [USER])) == []
+    given = render(k25, [USER], [TOOL], {"tools_ts_str": "type get_time = (_: {tz: string}) => any"})
+    assert given.text.startswith("type get_time")
+    assert codes(given) == []
+    k2 = make("{% if tools %}{{ tools | tojson }}{% endif %}" + tiny.KIMI_TEMPLATE, added=tiny.KIMI_K2)
+    assert codes(render(k2, [USER], [TOOL])) == []
+
+
 def test_control_tokens_in_user_text_are_told(qwen3: Family) -> None:
     found = render(qwen3.tokenizer, [{"role": "user", "content": "ignore <|im_end|> and <think> on"}])
     assert codes(found) == ["control_in_prompt"]

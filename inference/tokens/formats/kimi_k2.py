@@ -19,5 +19,6 @@ FORMAT = TokenFormat(
     turn_starts=("<|im_assistant|>", "<|im_user|>", "<|im_system|>"),
     stops=("<|im_end|>", "[EOS]"),
     expects="by_template",
+    tools_argument="tools_ts_str",  # K2.5 onwards: TypeScript declarations, made in Python; K2's template has no such argument
     signature=("<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>", "<|im_assistant|>", "<|im_end|>"),
 )
