@@ -70,7 +70,7 @@ AppSettings = Annotated[Settings, Depends(settings)]
 async def current_user(request: Request) -> Identity:
     """Who is asking (the gate let nobody else through).
 
-    A multipart form of a cookie session is received up to its file here, since its CSRF token is a field before that.
+    An upload's multipart form is received up to its file here in a cookie session, since its CSRF token is a field before that.
 
     Raises:
         Forbidden: the form does not carry the session's CSRF token.

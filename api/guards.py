@@ -3,6 +3,7 @@
 Plain ASGI middlewares, outermost first in `wrap`. They hold for pages, REST and static files alike.
 """
 
+import re
 import secrets
 from collections.abc import Iterable
 from typing import cast
@@ -115,9 +116,10 @@ def _host_name(host: str) -> str:
     """`[::1]:8400` → `::1`, `LocalHost.:80` → `localhost`."""
     host = host.strip().lower()
     if host.startswith("["):
-        return host[1:].partition("]")[0]
+        name, bracket, rest = host[1:].partition("]")
+        return name if bracket and re.fullmatch(r"(?::[0-9]*)?", rest) else host
     name, separator, port = host.rpartition(":")
-    if separator and (port.isdigit() or not port) and ":" not in name:
+    if separator and (port.isdecimal() or not port) and ":" not in name:
         host = name
     return host.removesuffix(".")
 

@@ -26,6 +26,8 @@ from db.engine import Database
 from db.tables import IdempotencyKey
 from db.types import now
 
+REST = "/api/"
+"""Pages have no part in this: their answers are no JSON, and the one with a new user's token must be kept nowhere."""
 KEPT_FOR = timedelta(days=1)
 MAX_KEY = 255
 MAX_ANSWER = 1 << 20
@@ -54,7 +56,7 @@ class Idempotency:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Do it once."""
-        if scope["type"] != "http" or scope["method"] != "POST":
+        if scope["type"] != "http" or scope["method"] != "POST" or not scope["path"].startswith(REST):
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)

@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from anyio.to_thread import run_sync
 from fastapi import FastAPI
@@ -36,6 +37,9 @@ DESCRIPTION = (
     "(RFC 9457) with a stable `code`; lists are keyset pages; long actions answer 202."
 )
 
+OUR_MARKS = ("draftmill.sqlite", "worker.lock")
+"""What a data directory of ours holds, the one or the other."""
+
 
 def open_context(settings: Settings) -> Context:
     """Open (and migrate) the database and the id store in a data directory that nobody else may read.
@@ -44,8 +48,7 @@ def open_context(settings: Settings) -> Context:
         db.errors.Unavailable: the database was made by a newer version, or cannot be migrated.
         OSError: the data directory cannot be made or written.
     """
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.chmod(settings.data_dir, 0o700)  # noqa: PTH101  (follows a link on purpose: the folder it names holds the data)
+    _make_private(settings.data_dir)
     db = Database(settings.resolved_database_url)
     upgrade(db)
     for name in ("draftmill.sqlite", "draftmill.sqlite-wal", "draftmill.sqlite-shm"):
@@ -58,6 +61,13 @@ def open_context(settings: Settings) -> Context:
         ids=open_id_store(db, settings.data_dir),
         tokenizers=TokenizerCache(settings.model_roots, settings.allow_remote_code),
     )
+
+
+def _make_private(folder: Path) -> None:
+    """Make the folder, for us alone. One that others use too (`/tmp`, by mistake) keeps its mode: what we put there is private."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not any(folder.iterdir()) or any((folder / name).exists() for name in OUR_MARKS):
+        os.chmod(folder, 0o700)  # noqa: PTH101  (follows a link on purpose: the folder it names holds the data)
 
 
 def create_app(settings: Settings, *, worker: bool = True) -> FastAPI:

@@ -6,6 +6,7 @@ that was revoked meanwhile stops working for streams too.
 
 import asyncio
 import hashlib
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 
@@ -19,6 +20,9 @@ LIFETIME_S = 600.0
 RETRY_MS = 2000
 QUIET_S = 15.0
 """Silence after which a comment is sent, so that neither proxies nor a half-closed connection stay unnoticed."""
+
+_POSITION = re.compile(r"([0-9]{1,9})-([0-9]{1,18})")
+"""Longer numbers are no position that was ever given out, and no database compares them."""
 
 LogReader = Callable[[int, int], tuple[int, int, str]]
 """(start id, byte offset) → (start id, next byte offset, text)"""
@@ -84,5 +88,5 @@ async def log_lines(request: Request, read: LogReader, position: str = "") -> As
 
 
 def _log_position(last: str) -> tuple[int, int]:
-    start, _, offset = last.partition("-")
-    return (int(start), int(offset)) if start.isdecimal() and offset.isdecimal() else (0, 0)
+    found = _POSITION.fullmatch(last)
+    return (int(found[1]), int(found[2])) if found is not None else (0, 0)

@@ -19,7 +19,8 @@ from api.auth.identity import Identity
 from db.errors import Forbidden, Invalid
 
 MAX_FIELD_BYTES = 65_536
-MAX_FIELDS = 100
+MAX_PARTS = 100
+"""Empty ones count too: the form itself is bounded by the size of an upload alone."""
 RAW_HINT = (
     "Send the file as the multipart field `file` (curl -F file=@prompts.jsonl), or as the raw body with Content-Type "
     "application/x-ndjson, application/json, text/csv or application/vnd.apache.parquet."
@@ -49,6 +50,7 @@ class _Form:
         self._value = bytearray()
         self.found = IncomingFile(self._data())
         self._started = self._complete = False
+        self._parts = 0
         self._parser = MultipartParser(
             boundary,
             {
@@ -98,6 +100,9 @@ class _Form:
 
     def _part_begin(self) -> None:
         self._headers, self._value, self._part = {}, bytearray(), ""
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise Invalid("form_too_large", f"The form has more than {MAX_PARTS} parts; an upload is one of them.")
 
     def _header_field(self, data: bytes, start: int, end: int) -> None:
         self._header_name += data[start:end]
@@ -130,7 +135,7 @@ class _Form:
             self._chunks.append(data[start:end])
         elif b"filename" not in self._headers.get(b"content-disposition", b""):
             self._value += data[start:end]
-            if len(self._value) > MAX_FIELD_BYTES or len(self.found.fields) >= MAX_FIELDS:
+            if len(self._value) > MAX_FIELD_BYTES:
                 raise Invalid(
                     "form_too_large", f"The form field {self._part!r} is too long; only `file` and `text` may be."
                 )

@@ -18,6 +18,7 @@ FIELD = "csrf"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
+MAX_FIELDS = 2000
 
 
 def foreign_origin(connection: HTTPConnection) -> bool:
@@ -27,7 +28,10 @@ def foreign_origin(connection: HTTPConnection) -> bool:
     origin = connection.headers.get("origin")
     if origin is None:
         return False
-    parts = urlsplit(origin)
+    try:
+        parts = urlsplit(origin)
+    except ValueError:  # an address that is none is not ours
+        return True
     return parts.scheme not in {"http", "https"} or parts.netloc.lower() != connection.headers.get("host", "").lower()
 
 
@@ -44,7 +48,10 @@ def media_type(connection: HTTPConnection) -> str:
 async def form_token(request: Request) -> tuple[str | None, Receive]:
     """The field `csrf` of an urlencoded body, and a `receive` that gives the body again."""
     body = await request.body()
-    values = parse_qs(body.decode("latin-1"), keep_blank_values=True, max_num_fields=2000).get(FIELD, [])
+    try:
+        values = parse_qs(body.decode("latin-1"), keep_blank_values=True, max_num_fields=MAX_FIELDS).get(FIELD, [])
+    except ValueError:  # more fields than any form here has
+        values = []
     return (values[0] if values else None), replayed(body, request.receive)
 
 

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api.auth import csrf, sessions, tokens
 from api.auth.identity import Identity
 from api.errors import Problem, problem_response, wants_page
+from api.guards import UPLOAD_PATHS
 from db.engine import Database
 from db.types import now
 
@@ -78,7 +79,7 @@ class Gate:
             given = request.headers.get(csrf.HEADER)
             if given is None and csrf.media_type(request) == csrf.FORM:
                 given, receive = await csrf.form_token(request)
-            if given is None and csrf.media_type(request) == csrf.MULTIPART:
+            if given is None and path in UPLOAD_PATHS and csrf.media_type(request) == csrf.MULTIPART:
                 request.state.csrf_pending = True
             elif not csrf.carries_token(found, given):
                 await problem_response(request, CSRF)(scope, receive, send)

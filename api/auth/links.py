@@ -19,6 +19,11 @@ def create_login_link(session: Session, user_id: int, ttl: timedelta) -> str:
     return code
 
 
+def drop_all(session: Session, user_id: int) -> None:
+    """No link of this user works any more."""
+    session.execute(delete(LoginLink).where(col(LoginLink.user_id) == user_id))
+
+
 def redeem(session: Session, code: str) -> User | None:
     """Spend a code: its user, or None if it is unknown, spent, stale or its user disabled. Two callers cannot both win."""
     spent = session.execute(

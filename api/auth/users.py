@@ -2,7 +2,7 @@
 
 from sqlmodel import Session, col, select
 
-from api.auth import sessions, tokens
+from api.auth import links, sessions, tokens
 from api.auth.identity import ROLES, Role
 from db.errors import Conflict, Invalid, NotFound
 from db.tables import User
@@ -51,7 +51,7 @@ def change_user(
 ) -> User:
     """Rename, give another role, disable or enable; None leaves a thing as it is.
 
-    A disabled user's sessions end and their tokens are revoked: enabling brings neither back.
+    A disabled user's sessions end, their tokens are revoked and their log-in links spent: enabling brings nothing back.
 
     Raises:
         NotFound: no such user.
@@ -70,6 +70,7 @@ def change_user(
         user.disabled_at = user.disabled_at or now()
         tokens.revoke_all(session, user_id)
         sessions.end_all(session, user_id)
+        links.drop_all(session, user_id)
     remains_admin = user.role == "admin" and user.disabled_at is None
     if admins == {user_id} and not remains_admin:
         raise Conflict("last_admin", f"{user.name} is the last admin: make somebody else admin first.", field="role")

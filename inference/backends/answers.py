@@ -20,6 +20,10 @@ NAN_HAPPENED = "NaN happened"
 """What SGLang reports as the matched stop where a sampled id was NaN or out of the vocabulary: the answer is corrupt"""
 
 _MESSAGE_LIMIT = 500
+_MARKUP = re.compile(
+    r"<(script|style)\b(?:(?!<(?:script|style|/\1)\b).)*</\1>|<[^<>]*>", flags=re.DOTALL | re.IGNORECASE
+)
+"""No match goes past the next `<` of its kind, so that 64 kB of opening brackets cost no more than 64 kB of anything"""
 _ID_LIMIT = 2**32
 _FINISH_TYPES = ("stop", "length", "abort")
 
@@ -114,7 +118,7 @@ def sentence_of(body: bytes) -> str:
     try:
         said = _said(orjson.loads(frame))
     except orjson.JSONDecodeError:
-        said = unescape(re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", text, flags=re.DOTALL | re.IGNORECASE))
+        said = unescape(_MARKUP.sub(" ", text))
     line = " ".join(said.split())
     return line if len(line) <= _MESSAGE_LIMIT else line[: _MESSAGE_LIMIT - 1] + "…"
 

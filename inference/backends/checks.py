@@ -3,6 +3,7 @@
 A wrong path costs SGLang nine seconds and a traceback; here it is a sentence that names the field.
 """
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -69,9 +70,11 @@ def check_interpreter(settings: Settings, *, thoroughly: bool = False) -> Path:
 
 def _checked(settings: Settings, name: str, field: str, needed: str) -> str:
     roots = [root.expanduser().resolve() for root in settings.model_roots]
-    path = Path(name).expanduser()
+    path = Path(name)
+    with contextlib.suppress(RuntimeError):  # nobody of that name: no path of ours either
+        path = path.expanduser()
     if not path.is_absolute():  # relative to a root, as tokenizers are named
-        path = next((root / path for root in roots if (root / path).is_dir()), path)
+        path = next((root / path for root in roots if _is_folder(root / path)), path)
     if not path.is_absolute():
         if is_hub_id(name):
             return name
@@ -88,10 +91,18 @@ def _checked(settings: Settings, name: str, field: str, needed: str) -> str:
             "Move the model there, or let the operator add its folder to DRAFTMILL_MODEL_ROOTS.",
             field=field,
         )
-    if not resolved.is_dir():
+    if not _is_folder(resolved):
         raise Invalid("model_path_missing", f"{field}: there is no folder {name}. Check the path.", field=field)
     _check_json(resolved / needed, name, field)
     return str(resolved)
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether it is one; a name that no file system takes is none."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def _check_json(file: Path, name: str, field: str) -> None:

@@ -44,6 +44,10 @@ CONNECT_TIMEOUT_S = 10.0
 STALE_WINDOW_S = 1.0
 """A connection lost this soon after sending, before any byte of an answer, was stale; later it is the server that went"""
 
+MAX_ANSWER = 256 * 2**20
+"""Bytes of an answer that are taken: ten million ids and more. Other people's servers may send without end"""
+_TOO_LONG = "{} sends an answer without end: it was cut off after 256 MiB."
+
 OK, NOT_FOUND = 200, 404
 _TIMEOUTS = {"timeout": httpx.Timeout(None, connect=CONNECT_TIMEOUT_S).as_dict()}
 _RID_WIDTH = 32
@@ -189,9 +193,16 @@ class SglangClient:
         try:
             response = await transport.handle_async_request(request)
             try:
-                if "content-encoding" in response.headers:  # a proxy that compresses unasked
-                    return response.status_code, await response.aread()
-                return response.status_code, b"".join([chunk async for chunk in response.stream])
+                # a proxy may compress unasked
+                stream = response.aiter_bytes() if "content-encoding" in response.headers else response.stream
+                chunks: list[bytes] = []
+                size = 0
+                async for chunk in stream:
+                    chunks.append(chunk)
+                    size += len(chunk)
+                    if size > MAX_ANSWER:
+                        raise GenerateError("malformed", response.status_code, _TOO_LONG.format(self.base_url), rid=rid)
+                return response.status_code, b"".join(chunks)
             finally:
                 await response.aclose()
         except httpx.TransportError as error:

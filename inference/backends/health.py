@@ -4,6 +4,7 @@
 `/health` really generates a token; its 200 counts whatever its body, and it takes a second at least and twenty when busy.
 """
 
+import asyncio
 import ipaddress
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +13,9 @@ import httpx
 
 from inference.backends.answers import sentence_of
 from inference.backends.tls import tls_context
+
+MAX_BODY = 65_536
+"""Bytes of an answer that are looked at; a server may send without end"""
 
 HealthKind = Literal["ok", "not_ready", "refused", "timeout", "error", "unauthorized"]
 
@@ -69,10 +73,15 @@ def is_loopback(url: str) -> bool:
 
 async def _ask(client: httpx.AsyncClient, url: str, timeout_s: float) -> HealthAnswer:
     try:
-        response = await client.get(url)
+        async with asyncio.timeout(timeout_s), client.stream("GET", url) as response:
+            body = b""
+            async for piece in response.aiter_bytes():
+                body += piece
+                if len(body) >= MAX_BODY:
+                    break
     except httpx.ConnectTimeout:
         return HealthAnswer("timeout", None, f"No connection to {url} within {timeout_s:g} s.", url)
-    except httpx.TimeoutException:
+    except (httpx.TimeoutException, TimeoutError):
         return HealthAnswer("timeout", None, f"{url} did not answer within {timeout_s:g} s.", url)
     except httpx.ConnectError as error:
         return HealthAnswer("refused", None, f"Nothing listens at {url} ({error}).", url)
@@ -80,7 +89,7 @@ async def _ask(client: httpx.AsyncClient, url: str, timeout_s: float) -> HealthA
         raise
     except httpx.TransportError as error:
         return HealthAnswer("error", None, f"{url} broke the connection off ({error or type(error).__name__}).", url)
-    return _read(response.status_code, response.content, url)
+    return _read(response.status_code, body, url)
 
 
 def _read(status: int, body: bytes, url: str) -> HealthAnswer:

@@ -12,7 +12,7 @@ from db.tables import Backend, BackendEvent, BackendStart, RunBackend
 from db.types import now
 from inference.backends.checks import check_interpreter, check_spec
 from inference.backends.launch import LaunchSpec
-from inference.backends.requests import BackendChanges, NewBackend, checked_url
+from inference.backends.requests import BackendChanges, NewBackend, checked_url, same_server
 from inference.backends.views import BackendErrorView, BackendView, EventView, EvidenceView, PhaseView
 from inference.model import Page
 from inference.settings import Settings
@@ -89,7 +89,7 @@ def list_backends(s: Session) -> list[Backend]:
 
 
 def patch_backend(s: Session, settings: Settings, backend_id: int, changes: BackendChanges) -> Backend:
-    """Change a backend; how it is started or reached only while it is at rest.
+    """Change a backend; how it is started or reached only while it is at rest. A URL of another server comes with its own key.
 
     Raises:
         NotFound, Invalid: as for `create_backend`.
@@ -307,7 +307,12 @@ def _change_connection(settings: Settings, backend: Backend, changes: BackendCha
         backend.launch = _launch_json(settings, changes.launch)
         backend.model = changes.launch.model_path
     if "url" in given:
-        backend.url = checked_url(changes.url)
+        url = checked_url(changes.url)
+        if not same_server(backend.url, url):
+            backend.api_key = (
+                None  # it was given for the other one: nobody may have it sent elsewhere without knowing it
+            )
+        backend.url = url
     if "api_key" in given:
         backend.api_key = changes.api_key.get_secret_value() or None if changes.api_key is not None else None
     if given & {"launch", "url"}:  # what was known is of another server

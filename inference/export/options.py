@@ -2,9 +2,10 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from db.errors import Invalid
+from inference.quality.flags import FLAG_CODES
 
 ALL_FLAGS = "*"
 
@@ -30,6 +31,22 @@ class ExportOptions(BaseModel):
     rows_per_file: int = Field(
         50_000, ge=1, le=10_000_000, description="Rows in one data file; some readers hold a whole file in memory."
     )
+
+    @field_validator("include_flagged", mode="before")
+    @classmethod
+    def _all_or_none(cls, value: Any) -> Any:
+        """`true` and `false`, as its neighbours take them."""
+        if isinstance(value, bool):
+            return (ALL_FLAGS,) if value else ()
+        return value
+
+    @field_validator("include_flagged")
+    @classmethod
+    def _known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        unknown = [code for code in value if code != ALL_FLAGS and code not in FLAG_CODES]
+        if unknown:
+            raise ValueError(f"there is no flag code {unknown[0][:80]!r} (GET /api/v1/flags lists them)")
+        return value
 
 
 def read_options(data: dict[str, Any]) -> ExportOptions:

@@ -8,6 +8,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from inference.tokens.errors import TokensError
@@ -33,8 +34,8 @@ class TokenizerCache:
 
         Raises `TokensError`: `tokenizer_outside_roots`, `tokenizer_missing`, `remote_code_refused`, `tokenizer_unreadable`.
         """
+        folder = self.find(name)  # without the lock: a hub may take minutes, and others' tokenizers are here already
         with self._lock:
-            folder = self.find(name)
             key = (folder, stamp(folder))
             tokenizer = self._loaded.get(key)
             if tokenizer is None:
@@ -51,11 +52,13 @@ class TokenizerCache:
             raise TokensError(
                 "tokenizer_missing", "Name a tokenizer: a folder under the model roots or a hub id.", "tokenizer"
             )
-        given = Path(name).expanduser()
-        if ".." in given.parts:
-            raise self._outside(name)
+        given = Path(name)
+        with suppress(RuntimeError):  # nobody of that name: no path of ours either
+            given = given.expanduser()
+        if ".." in given.parts or (given.is_absolute() and not self._under_roots(given.resolve())):
+            raise self._outside(name)  # whether or not it exists: that is nobody's to find out
         for place in [given] if given.is_absolute() else [root / given for root in self._roots]:
-            if place.exists():
+            if _exists(place):
                 return self._confined(name, place.resolve())
         if _HUB_ID.fullmatch(name) and ".." not in name:
             return self._from_hub(name)
@@ -93,3 +96,11 @@ class TokenizerCache:
             reason = " ".join(str(error).split())[:300]
             message = f"{name} is no folder under the model roots, and the hub did not give it: {reason}"
             raise TokensError("tokenizer_missing", message, "tokenizer") from error
+
+
+def _exists(path: Path) -> bool:
+    """Whether it does; a name that no file system takes does not."""
+    try:
+        return path.exists()
+    except OSError:
+        return False

@@ -162,3 +162,22 @@ def test_failures_are_forgotten_after_the_window_and_memory_is_bounded():
     for number in range(11_000):
         throttle.failed(str(number))
     assert len(throttle._failures) <= 10_000
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "null", "", "http://127.0.0.1.evil.example"])
+def test_an_origin_that_cannot_be_ours_is_refused_and_no_fault_of_our_side(browser, origin):
+    headers = {"Origin": origin, "X-CSRF-Token": csrf(browser)}
+    answer = browser.post("/api/v1/tags", json={"name": "x"}, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (403, "foreign_origin")
+
+
+def test_a_form_of_thousands_of_fields_carries_no_csrf_token(browser):
+    content = f"csrf={csrf(browser)}&" + "&".join(["a=1"] * 3000)
+    answer = browser.post("/tags", content=content, headers={"Content-Type": "application/x-www-form-urlencoded"})
+    assert (answer.status_code, answer.json()["code"]) == (403, "csrf")
+
+
+def test_a_page_that_takes_no_file_takes_no_multipart_form_on_trust(browser):
+    form = {"csrf": (None, csrf(browser)), "name": (None, "x"), "file": ("a", b"x")}
+    answer = browser.post("/tags", files=form)
+    assert (answer.status_code, answer.json()["code"]) == (403, "csrf")

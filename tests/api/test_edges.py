@@ -41,11 +41,15 @@ def test_the_own_names_are_answered_whatever_the_port(lite_client, host):
         "localhost.evil.example",
         "",
         "[::2]",
+        "[::1]evil.example",
+        "[::1]:8400@evil.example",
+        "[::1",
+        "localhost:\u00b2",
         "127.0.0.1@evil",
     ],
 )
 def test_a_name_that_is_not_ours_gets_nothing_even_with_a_token(lite_client, lite_people, host):
-    answer = lite_client.get("/api/v1/me", headers={**lite_people.admin.headers, "Host": host})
+    answer = lite_client.get("/api/v1/me", headers={**lite_people.admin.headers, "Host": host.encode("latin-1")})
     body = assert_problem(answer, 421, "host_not_allowed")
     assert "DRAFTMILL_ALLOWED_HOSTS" in body["detail"]
 

@@ -110,3 +110,13 @@ def test_a_key_that_is_none_is_refused(lite_client, lite_people, value):
 def test_get_ignores_the_key(lite_client, lite_people):
     for _ in range(2):
         assert lite_client.get("/api/v1/me", headers=key(lite_people.reviewer)).status_code == 200
+
+
+def test_a_token_shown_on_a_page_is_kept_nowhere(client, app, people):
+    client.post("/login", data={"token": people.admin.token})
+    form = {"csrf": client.get("/api/v1/me").json()["csrf"], "name": "new here", "role": "reviewer"}
+    page = client.post("/users", data=form, headers={"Idempotency-Key": "k1", "Accept": "text/html"})
+    assert page.status_code == 201
+    assert "dm_" in page.text
+    with app.state.context.db.read() as session:
+        assert not session.exec(select(IdempotencyKey)).all()

@@ -200,3 +200,14 @@ def test_more_writers_than_threads_do_not_starve_each_other(live_app):
         for thread in threads:
             thread.join()
     assert codes == [201] * 80
+
+
+@pytest.mark.parametrize(
+    "position", ["99999999999-1", "1-99999999999999999999", f"{'9' * 5000}-1", "\u00b2-1", "1", ""]
+)
+def test_a_position_that_no_log_gave_begins_anew(position):
+    assert sse._log_position(position) == (0, 0)
+
+
+def test_a_position_that_a_log_gave_goes_on_there():
+    assert sse._log_position("12-345678") == (12, 345678)

@@ -7,6 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from api.lock import lock_holder
+from api.main import open_context
 from api.worker import WorkerWatch, worker_environment
 from inference.settings import Settings
 from tests.api.conftest import own_settings
@@ -141,3 +142,15 @@ def test_what_there_is_to_choose_is_listed(lite_client, lite_people, path):
     items = lite_client.get(f"/api/v1/{path}", headers=lite_people.reviewer.headers).json()["items"]
     assert items
     assert all(item.get("meaning") or item.get("title") or item.get("description") for item in items)
+
+
+def test_a_folder_that_others_use_keeps_its_mode_and_ours_is_for_us_alone(tmp_path):
+    shared, own = tmp_path / "shared", tmp_path / "own"
+    shared.mkdir(mode=0o755)
+    (shared / "somebody elses").touch()
+    for folder, mode in ((shared, 0o755), (own, 0o700)):
+        ctx = open_context(own_settings(tmp_path, data_dir=folder))
+        ctx.ids.close()
+        ctx.db.dispose()
+        assert folder.stat().st_mode & 0o777 == mode
+        assert (folder / "draftmill.sqlite").stat().st_mode & 0o777 == 0o600

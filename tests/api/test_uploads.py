@@ -234,3 +234,10 @@ def test_an_unused_set_can_be_deleted(client, people):
     path = f"/api/v1/prompt-sets/{body['id']}"
     assert client.delete(path, headers=people.operator.headers).status_code == 204
     assert client.get(path, headers=people.reviewer.headers).status_code == 404
+
+
+def test_a_form_of_many_empty_fields_is_refused_before_it_fills_the_memory(lite_client, lite_people):
+    field = '--b\r\nContent-Disposition: form-data; name="{}"\r\n\r\n\r\n'
+    content = "".join(field.format(number) for number in range(1000)).encode()
+    answer = refused(lite_client, lite_people, content=content, kind="multipart/form-data; boundary=b")
+    assert_problem(answer, 422, "form_too_large")

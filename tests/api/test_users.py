@@ -109,6 +109,14 @@ def test_a_disabled_user_can_be_enabled_but_old_tokens_stay_dead(client, people)
     assert client.get("/api/v1/me", headers=people.reviewer.headers).status_code == 401
 
 
+def test_a_log_in_link_does_not_outlive_its_users_time_away(client, people):
+    path = f"/api/v1/users/{people.operator.id}"
+    code = client.post(f"{path}/login-link", headers=people.admin.headers).json()["path"].partition("=")[2]
+    client.delete(path, headers=people.admin.headers)
+    client.patch(path, json={"disabled": False}, headers=people.admin.headers)
+    assert client.post("/login", data={"code": code}).status_code == 401
+
+
 def test_a_role_changed_counts_at_once(client, people):
     assert client.get("/api/v1/users", headers=people.operator.headers).status_code == 403
     client.patch(f"/api/v1/users/{people.operator.id}", json={"role": "admin"}, headers=people.admin.headers)

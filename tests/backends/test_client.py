@@ -1,6 +1,7 @@
 """The client gives exact ids or says in a sentence why not."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import orjson
 import pytest
 
+from inference.backends.answers import sentence_of
 from inference.backends.client import GenerateError, SglangClient, new_rid
 from tests.support.fake_sglang import RECORDED_ANSWER, Answer, Facts, FakeSglang, Knobs
 
@@ -373,3 +375,53 @@ async def test_an_older_server_is_asked_by_older_names(start_fake_sglang: Starte
     async with SglangClient(server.url, max_connections=2) as client:
         assert (await client.model_info())["model_path"] == "models/think"
         assert (await client.server_info())["version"] == "0.5.23"
+
+
+@pytest.fixture
+async def endless() -> AsyncIterator[str]:
+    """A server whose answers never end."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b"10000\r\n" + b" " * 65_536 + b"\r\n")
+                await writer.drain()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server.close()
+    for writer in writers:
+        writer.transport.abort()
+    await server.wait_closed()
+
+
+async def test_an_answer_without_end_is_cut_off(endless: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inference.backends.client.MAX_ANSWER", 2**20)
+    async with SglangClient(endless, "key") as client:
+        error = await refused(client)
+        assert (error.kind, error.status) == ("malformed", 200)
+        assert "without end" in error.message
+        with pytest.raises(GenerateError):
+            await client.server_info()
+        assert (await client.health(timeout_s=20)).ok  # its status says all; the body is not waited for
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        (
+            b"<html><script>if (a<b) {}</script><style>b{}</style><h1>502 Bad</h1><p class='x'>gateway",
+            "502 Bad gateway",
+        ),
+        (b"<SCRIPT src='x'>a</SCRIPT>gone", "gone"),
+        (b"a < b and <i>c</i>", "a < b and c"),
+        (b"<script" * 9000, "<script<script"),
+        (b"<" * 65_536, "<<<<"),
+    ],
+)
+def test_an_error_page_is_read_as_text_however_hostile(page: bytes, said: str) -> None:
+    assert sentence_of(page).startswith(said)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 from sqlmodel import Session
 
 from db.engine import Database
@@ -123,6 +123,9 @@ def test_a_checkpoints_own_code_runs_only_where_the_operator_allows_it(
         ({"kind": "attached", "url": "http://h:99999"}, "url"),
         ({"kind": "attached", "url": "http://u:p@h"}, "url"),
         ({"kind": "attached", "url": "http://h/?key=1"}, "url"),
+        ({"kind": "attached", "url": "http://a b"}, "url"),
+        ({"kind": "attached", "url": "http://h/<b>"}, "url"),
+        ({"kind": "attached", "url": "http://ex\u2044ample"}, "url"),
         ({"name": " ", "kind": "attached", "url": "http://h"}, "name"),
         ({"name": "a\tb", "kind": "attached", "url": "http://h"}, "name"),
     ],
@@ -228,3 +231,46 @@ def test_history_pages_newest_first_without_gap_or_double(database: Database, se
         with pytest.raises(Invalid) as error:
             list_events(s, one, "nonsense")
         assert error.value.field == "after"
+
+
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("http://good:30000/base", True),
+        ("HTTP://GOOD:30000", True),
+        ("http://evil:30000", False),
+        ("http://good:30001", False),
+        ("https://good:30000", False),
+        ("http://good", False),
+    ],
+)
+def test_a_key_is_not_sent_to_another_server_than_it_was_given_for(
+    database: Database, settings: Settings, url: str, kept: bool
+) -> None:
+    new = NewBackend.model_validate({"name": "a", "kind": "attached", "url": "http://good:30000", "api_key": "k"})
+    with database.write() as s:
+        one = create_backend(s, settings, new, None).id or 0
+        assert (patch_backend(s, settings, one, BackendChanges(url=url)).api_key == "k") == kept
+        both = BackendChanges.model_validate({"url": "http://third", "api_key": "another"})
+        assert patch_backend(s, settings, one, both).api_key == "another"
+
+
+@pytest.mark.parametrize("key", ["a b", "a\r\nX-Header: b", "sch\u00f6n", "k" * 1001])
+def test_a_key_that_no_header_can_carry_is_refused_and_not_repeated(key: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        NewBackend.model_validate({"name": "a", "kind": "attached", "url": "http://h", "api_key": key})
+    (fault,) = error.value.errors(include_input=False)
+    assert fault["loc"] == ("api_key",)
+    assert key not in str(fault)
+
+
+@pytest.mark.parametrize("name", ["~nobody-of-this-name/model", "x" * 300, "org/" + "x" * 300])
+def test_a_model_name_that_no_file_system_takes_is_no_fault_of_our_side(
+    database: Database, settings: Settings, name: str
+) -> None:
+    with database.write() as s:
+        new = managed(name)
+        if name.startswith("org/"):  # a hub may know it
+            assert create_backend(s, settings, new, None).model == name
+        else:
+            assert refused(s, settings, new).code == "model_path_missing"

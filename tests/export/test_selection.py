@@ -57,7 +57,9 @@ def test_every_sample_is_exported_or_counted_under_its_first_reason(any_shop: Sh
         ({"include_bad": True}, ["src-8"]),
         ({"include_flagged": ["repetition_loop"]}, ["src-9"]),
         ({"include_flagged": ["*"]}, ["src-9"]),
-        ({"include_flagged": ["other"]}, []),
+        ({"include_flagged": True}, ["src-9"]),
+        ({"include_flagged": False}, []),
+        ({"include_flagged": ["tool_unknown"]}, []),
         ({"include_truncated": True, "include_bad": True, "include_flagged": ["*"]}, ["src-6", "src-8", "src-9"]),
     ],
 )
@@ -145,6 +147,8 @@ def test_export_that_turns_out_empty_while_written_fails_and_leaves_no_files(sho
     [
         ("csv", {}, {}, "export_format_unknown", "format"),
         ("parquet", {"max_lenght": 5}, {}, "export_options_invalid", "options.max_lenght"),
+        ("parquet", {"include_flagged": ["repetition_lop"]}, {}, "export_options_invalid", "options.include_flagged"),
+        ("parquet", {"include_flagged": ["\ud800"]}, {}, "export_options_invalid", "options.include_flagged"),
         ("parquet", {"rows_per_file": 0}, {}, "export_options_invalid", "options.rows_per_file"),
         ("parquet", {"over_length": "cut"}, {}, "export_options_invalid", "options.over_length"),
         ("parquet", {}, {"colour": ["red"]}, "filter_unknown_field", "colour"),

@@ -51,6 +51,17 @@ def test_paths_outside_the_roots_are_refused_symlinks_followed(tmp_path: Path) -
     assert refused(cache, f"{root}/../outside") == "tokenizer_outside_roots"
 
 
+def test_what_lies_outside_the_roots_cannot_be_found_out(tmp_path: Path) -> None:
+    cache = TokenizerCache([tmp_path / "root"], allow_remote_code=False)
+    (tmp_path / "there").mkdir()
+    assert refused(cache, f"{tmp_path}/there") == refused(cache, f"{tmp_path}/not there") == "tokenizer_outside_roots"
+
+
+@pytest.mark.parametrize("name", ["~nobody-of-this-name/x", "x" * 300, "x" * 5000])
+def test_a_name_that_no_file_system_takes_is_a_missing_tokenizer(tmp_path: Path, name: str) -> None:
+    assert refused(TokenizerCache([tmp_path], allow_remote_code=False), name) == "tokenizer_missing"
+
+
 def test_a_file_that_leads_out_of_the_roots_is_refused(tmp_path: Path) -> None:
     outside = tiny.make_tokenizer(tmp_path / "outside")
     inside = tmp_path / "root" / "model"
