@@ -29,6 +29,7 @@ from db.tables import (
 from inference.context import Context
 from inference.runs.reset import reset_samples
 from inference.runs.resolve import find_backends
+from inference.runs.sampling import check_sampling
 from inference.runs.settings import RunSettings, Sampling, merged_sampling
 
 SETTLED = ("completed", "completed_with_failures", "cancelled", "failed")
@@ -225,13 +226,16 @@ def _override(
 ) -> dict[str, Any]:
     change: dict[str, Any] = {}
     if sampling:
-        values = sampling.model_dump(exclude_none=True) if isinstance(sampling, Sampling) else sampling
+        given = sampling.model_dump() if isinstance(sampling, Sampling) else sampling
+        values = {name: value for name, value in given.items() if value is not None}
         settings = RunSettings.model_validate(run.settings)
         try:
-            merged_sampling(settings.sampling, values)
+            merged = merged_sampling(settings.sampling, values)
         except ValueError as error:
             raise Invalid("sampling_invalid", _first_line(error), field="sampling") from error
-        change["sampling"] = values
+        check_sampling(merged, settings.vocab_size)
+        if values:
+            change["sampling"] = values
     if backend_ids and run.id is not None:
         backends = find_backends(s, backend_ids)
         known = set(s.exec(select(col(RunBackend.backend_id)).where(col(RunBackend.run_id) == run.id)).all())

@@ -126,6 +126,8 @@ class Lanes:
 
     pool: ClientPool
     limit: int
+    vocab_size: int
+    """Ids that the run may send lie below it"""
     by_id: dict[int, Lane] = field(default_factory=dict)
     whys: dict[int, str] = field(default_factory=dict)
     """{backend id: why it is not used now}"""
@@ -137,7 +139,7 @@ class Lanes:
             if backend.id is None:
                 continue
             lane = self.by_id.get(backend.id)
-            why = why_not_usable(backend)
+            why = why_not_usable(backend, self.vocab_size)
             connection = None if why is not None else self.pool.get(backend, start)
             if connection is None:
                 self.whys[backend.id] = why or f"Backend {backend.name} has no address."

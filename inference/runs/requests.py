@@ -10,7 +10,7 @@ from db.types import now
 from inference.backends.client import GenerateError, Generation
 from inference.runs.lanes import Lane
 from inference.runs.outcomes import Ending, Outcome, Work
-from inference.runs.settings import MIN_BUDGET, RunSettings, Sampling, sampling_request, seed_for
+from inference.runs.settings import MIN_BUDGET, RunSettings, merged_sampling, sampling_request, seed_for
 from inference.runs.verification import verify
 
 TRIED_AGAIN: Final = frozenset({"timeout", "aborted", "server", "malformed"})
@@ -40,9 +40,7 @@ def ask_for(work: Work, lane: Lane, settings: RunSettings, change: dict[str, Any
         settings: the run's.
         change: what a regenerate changed of the sampling, {} for nothing.
     """
-    sampling = (
-        settings.sampling if not change else Sampling.model_validate({**settings.sampling.model_dump(), **change})
-    )
+    sampling = merged_sampling(settings.sampling, change) if change else settings.sampling
     differs = dict(change)
     sent = sampling_request(sampling)
     sent["sampling_seed"] = seed_for(settings.seed, work.prompt_id, work.turn, work.repeat, work.number)

@@ -12,7 +12,7 @@ from db.errors import Conflict, Invalid, NotFound
 from db.tables import Backend, PromptSet
 from inference.context import Context
 from inference.quality.guard import GuardSettings
-from inference.runs.sampling import Resolution, resolve_sampling
+from inference.runs.sampling import Resolution, check_sampling, resolve_sampling
 from inference.runs.servers import ServerFacts, server_facts
 from inference.runs.settings import (
     DEFAULT_CONCURRENCY,
@@ -109,12 +109,7 @@ def resolve_settings(s: Session, ctx: Context, new: NewRun) -> tuple[RunSettings
     context_length, max_prompt = _context(tokenizer, facts, notes)
     sampling = resolve_sampling(new.sampling, tokenizer, context_length, notes)
     vocab_size = _vocabulary(tokenizer, facts, notes)
-    if any(not 0 <= number < vocab_size for number in sampling.stop_token_ids or ()):
-        raise Invalid(
-            "stop_id_out_of_vocabulary",
-            f"A stop_token_ids entry is outside the vocabulary of {vocab_size} ids.",
-            field="sampling.stop_token_ids",
-        )
+    check_sampling(sampling, vocab_size)
     notes.note(
         "stop_ids",
         sorted(bound.stop_ids),
@@ -170,6 +165,12 @@ def _tokenizer(ctx: Context, new: NewRun, backend: Backend, facts: ServerFacts, 
         )
     tokenizer = load_tokenizer(ctx, name)
     notes.note("tokenizer", tokenizer.name, source)
+    probed = (backend.probe or {}).get("tokenizer_sha256")
+    if probed and probed != tokenizer.sha256:
+        notes.warnings.append(
+            f"Backend {backend.name} was probed with {(backend.probe or {}).get('tokenizer')}, whose files differ from those "
+            f"of {tokenizer.name}: nobody has shown that an id means the same on both sides."
+        )
     if tokenizer.template is None:
         raise Invalid(
             "template_missing",

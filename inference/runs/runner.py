@@ -86,7 +86,7 @@ class Runner:
         if lens is None:
             return
         self._lens = lens
-        self._lanes = Lanes(self._pool, lens.settings.concurrency)
+        self._lanes = Lanes(self._pool, lens.settings.concurrency, lens.settings.vocab_size)
         self._writer = ResultWriter(self._ctx, self.run_id, lens, self._executor, self._on_written)
         self._work = Dispatcher(
             self._ctx, self.run_id, lens, self._lanes, self._writer, self._executor, self._clock, self._wake.set

@@ -29,11 +29,7 @@ class Resolution:
 
 
 def resolve_sampling(asked: Sampling, tokenizer: Tokenizer, context_length: int, notes: Resolution) -> Sampling:
-    """All values set.
-
-    Raises:
-        Invalid: `min_new_tokens_too_large`.
-    """
+    """All values set; `check_sampling` is the caller's, once the vocabulary is known."""
     values: dict[str, Any] = {}
     given = asked.model_dump(exclude_none=True)
     for name in Sampling.model_fields:
@@ -59,13 +55,28 @@ def resolve_sampling(asked: Sampling, tokenizer: Tokenizer, context_length: int,
             f"max_new_tokens {values['max_new_tokens']:,} does not fit a context of {context_length:,} with any prompt: "
             "it is lowered for each sample to the room that its prompt leaves, and recorded there."
         )
-    if values["min_new_tokens"] > values["max_new_tokens"]:
+    return Sampling.model_validate(values)
+
+
+def check_sampling(sampling: Sampling, vocab_size: int) -> None:
+    """What no single value shows.
+
+    Raises:
+        Invalid: `min_new_tokens_too_large`, or `stop_id_out_of_vocabulary`: such an id would take the server down.
+    """
+    least, most = sampling.min_new_tokens, sampling.max_new_tokens
+    if least is not None and most is not None and least > most:
         raise Invalid(
             "min_new_tokens_too_large",
-            f"min_new_tokens {values['min_new_tokens']} is above max_new_tokens {values['max_new_tokens']}.",
+            f"min_new_tokens {least} is above max_new_tokens {most}.",
             field="sampling.min_new_tokens",
         )
-    return Sampling.model_validate(values)
+    if any(not 0 <= number < vocab_size for number in sampling.stop_token_ids or ()):
+        raise Invalid(
+            "stop_id_out_of_vocabulary",
+            f"A stop_token_ids entry is outside the vocabulary of {vocab_size} ids.",
+            field="sampling.stop_token_ids",
+        )
 
 
 def _fits(name: str, value: Any) -> bool:

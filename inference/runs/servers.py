@@ -62,8 +62,8 @@ def server_facts(backend: Backend) -> ServerFacts:
     )
 
 
-def why_not_usable(backend: Backend) -> str | None:
-    """None where requests may be sent now, else a sentence for a person."""
+def why_not_usable(backend: Backend, vocab_size: int) -> str | None:
+    """None where requests with ids below `vocab_size` may be sent now, else a sentence for a person."""
     if backend.observed_state != "ready":
         wanted = "" if backend.desired_state == "running" else "; it is not started: start it"
         return f"Backend {backend.name} is {backend.observed_state.replace('_', ' ')}{wanted}."
@@ -75,4 +75,10 @@ def why_not_usable(backend: Backend) -> str | None:
         first = refusals[0] if refusals else "its fidelity probe did not pass"
         text = first.get("text") or first.get("message") if isinstance(first, dict) else str(first)
         return f"Backend {backend.name} is refused: {text}"
+    rows = server_facts(backend).vocab_size
+    if rows is not None and rows < vocab_size:
+        return (
+            f"Backend {backend.name} is refused: its model has {rows:,} ids and this run may send up to {vocab_size:,}; one "
+            "that it lacks would take the server down. It serves another model than this run was launched for."
+        )
     return None

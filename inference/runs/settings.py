@@ -148,8 +148,8 @@ def sampling_request(sampling: Sampling) -> dict[str, Any]:
 
 
 def merged_sampling(base: Sampling, changes: dict[str, Any]) -> Sampling:
-    """`base` with the changed values put over it."""
-    return Sampling.model_validate({**base.model_dump(), **changes})
+    """`base` with the changed values put over it; a null leaves what is there, so that nothing is left to a server's default."""
+    return Sampling.model_validate({**base.model_dump(), **{k: v for k, v in changes.items() if v is not None}})
 
 
 def seed_for(base: int, prompt_id: int, turn: int, repeat: int, attempt: int) -> int:

@@ -93,6 +93,12 @@ def test_what_cannot_work_is_refused_with_its_field(
     assert (caught.value.code, caught.value.field) == (code, field)
 
 
+def test_a_tokenizer_that_no_probe_compared_is_a_warning(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    probe = {"ok": True, "tokenizer": "its-own", "tokenizer_sha256": "0" * 64}
+    new = {"prompt_set_id": shop.prompts(2), "backend_ids": [shop.backend(fake_sglang, probe=probe)]}
+    assert any("its-own" in warning for warning in preview(shop, **new).warnings)
+
+
 def test_prompt_set_must_be_there_read_and_not_empty(shop: Workshop, fake_sglang: FakeSglang) -> None:
     backend_id = shop.backend(fake_sglang)
     with shop.ctx.db.write() as s:

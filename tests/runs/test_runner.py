@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
+from db.errors import Invalid
 from db.filters import parse_body
+from db.tables import Backend
 from inference.runs.control import cancel_run, pause_run, regenerate, resume_run, retry_failed
 from tests.support.fake_sglang import RECORDED_ANSWER, Answer, FakeSglang
 from tests.support.fake_sglang.script import Call
@@ -310,6 +312,54 @@ def test_cleared_category_is_made_again_and_its_old_attempts_are_kept(shop: Work
     bodies = [seen.body["sampling_params"] for seen in fake_sglang.seen("/generate")]
     assert sorted(body["temperature"] for body in bodies) == [0.1] * 5 + [0.6] * 10
     shop.counts(run_id)
+
+
+def test_a_null_in_a_regenerate_leaves_nothing_to_the_servers_default(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    run_id = shop.launch(shop.prompts(2), shop.backend(fake_sglang), sampling={"max_new_tokens": 77})
+    shop.work(run_id)
+    with shop.ctx.db.write() as s:
+        regenerate(s, shop.ctx, run_id, parse_body({}), sampling={"max_new_tokens": None, "temperature": 0.1})
+    shop.work(run_id)
+    bodies = [seen.body["sampling_params"] for seen in fake_sglang.seen("/generate")]
+    assert [body["max_new_tokens"] for body in bodies] == [77] * 4
+    assert sorted(body["temperature"] for body in bodies) == [0.1, 0.1, 0.6, 0.6]
+
+
+@pytest.mark.parametrize(
+    ("sampling", "code"),
+    [
+        ({"stop_token_ids": [999_999]}, "stop_id_out_of_vocabulary"),
+        ({"min_new_tokens": 9_999}, "min_new_tokens_too_large"),
+    ],
+)
+def test_what_a_launch_refuses_a_regenerate_refuses(
+    shop: Workshop, fake_sglang: FakeSglang, sampling, code: str
+) -> None:
+    run_id = shop.launch(shop.prompts(1), shop.backend(fake_sglang))
+    shop.work(run_id)
+    with pytest.raises(Invalid) as caught, shop.ctx.db.write() as s:
+        regenerate(s, shop.ctx, run_id, parse_body({}), sampling=sampling)
+    assert caught.value.code == code
+    assert shop.run(run_id).state == "completed"
+
+
+def test_a_server_of_a_smaller_vocabulary_is_sent_nothing(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    backend_id = shop.backend(fake_sglang)
+    run_id = shop.launch(shop.prompts(1), backend_id)
+    with shop.ctx.db.read() as s:
+        info = s.get(Backend, backend_id).server_info
+    shop.set_backend(backend_id, server_info={**info, "vocab_size": 1000})
+
+    async def story():
+        stop = asyncio.Event()
+        working = asyncio.create_task(shop.worked(run_id, stop=stop))
+        await until(lambda: shop.run(run_id).reason_kind == "no_backend")
+        stop.set()
+        await working
+
+    asyncio.run(story())
+    assert "1,000 ids" in shop.run(run_id).reason
+    assert fake_sglang.seen("/generate") == []
 
 
 def test_failed_samples_are_tried_again_and_only_they(shop: Workshop, fake_sglang: FakeSglang) -> None:
