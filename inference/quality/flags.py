@@ -41,6 +41,9 @@ _OF_PROMPT = (
         "warning",
         "The tools stand in the prompt in another way than the model's own code writes them.",
     ),
+    FlagCode(
+        "text_changed", "info", "The tokenizer changed the prompt's text, such as its Unicode form, before encoding it."
+    ),
     FlagCode("tools_wrapped", "info", "A tool came without its function wrapper and was wrapped."),
     FlagCode("parts_joined", "info", "Several text parts of one message were joined."),
 )

@@ -43,6 +43,7 @@ def check_render(rendered: Rendered) -> list[RenderWarning]:
         *_control_in_prompt(rendered),
         *_none_in_prompt(rendered),
         *_double_bos(rendered),
+        *_text_changed(rendered),
     ]
 
 
@@ -187,3 +188,17 @@ def _double_bos(rendered: Rendered) -> Iterator[RenderWarning]:
     bos = rendered.tokenizer.bos_id
     if bos is not None and len(rendered.ids) > 1 and rendered.ids[0] == bos and rendered.ids[1] == bos:
         yield RenderWarning("double_bos", "The prompt begins with two begin-of-text tokens.")
+
+
+def _text_changed(rendered: Rendered) -> Iterator[RenderWarning]:
+    """A normaliser at work: the ids say another text than was rendered. Other styles than byte level add spaces of their own."""
+    if rendered.tokenizer.vocabulary.style != "byte_level":
+        return
+    back = rendered.tokenizer.decode(rendered.ids)
+    if back != rendered.text:
+        at = next((at for at, pair in enumerate(zip(back, rendered.text, strict=False)) if pair[0] != pair[1]), 0)
+        was, became = (json.dumps(text[at : at + 10]) for text in (rendered.text, back))
+        yield RenderWarning(
+            "text_changed",
+            f"The tokenizer changes the text from character {at + 1} of the prompt on: {was} became {became}.",
+        )

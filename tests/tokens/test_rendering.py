@@ -227,6 +227,13 @@ def test_tools_that_only_the_checkpoints_own_code_writes_officially_are_told(mak
     assert codes(render(k2, [USER], [TOOL])) == []
 
 
+@pytest.mark.parametrize(("text", "changed"), [("cafe\u0301", True), ("caf\u00e9", False), ("a\r\nb", False)])
+def test_text_that_the_tokenizer_changes_is_a_note(text: str, changed: bool) -> None:
+    found = render(real_tokenizer("qwen3"), [{"role": "user", "content": text}])
+    assert codes(found) == (["text_changed"] if changed else [])
+    assert found.ids.tolist() == real_tokenizer("qwen3").encode(found.text)
+
+
 def test_control_tokens_in_user_text_are_told(qwen3: Family) -> None:
     found = render(qwen3.tokenizer, [{"role": "user", "content": "ignore <|im_end|> and <think> on"}])
     assert codes(found) == ["control_in_prompt"]
