@@ -28,8 +28,9 @@ def main(url: str, token: str) -> None:
         base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60
     )
     run = client.get("/runs", params={"limit": 1}).json()["items"][0]
-    for wanted in ({"kind": "tool_call", "-flag": "none"}, {"-flag": "none"}, {}):
-        found = client.get(f"/runs/{run['id']}/samples", params={"state": "done", "limit": 50} | wanted).json()["items"]
+    for wanted in ({"flag": "tool_argument_unknown"}, {"-flag": "none"}, {}):
+        query = {"state": "done", "finish": "stop", "limit": "50"} | wanted
+        found = client.get(f"/runs/{run['id']}/samples", params=query).json()["items"]
         if found:
             break
     shown = max(found, key=lambda row: row["completion_tokens"] if row["completion_tokens"] < 120 else 0)
