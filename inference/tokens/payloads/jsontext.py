@@ -56,7 +56,7 @@ def read_value(text: str, start: int = 0) -> Located:
     try:
         value, end = _DECODER.raw_decode(text, begin)
     except json.JSONDecodeError as error:
-        raise JsonError(error.msg, error.pos) from error
+        raise JsonError(re.sub(r"( starting)? at$", "", error.msg), error.pos) from error
     except JsonError as error:
         raise JsonError(error.message, begin) from error
     except RecursionError as error:
