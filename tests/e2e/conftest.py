@@ -32,7 +32,10 @@ def backend(app: LiveApp) -> Iterator[Any]:
         "/backends", {"name": "real", "kind": "managed", "launch": {"model_path": str(demo_model()), "device": "cpu"}}
     )
     app.post(f"/backends/{made['id']}/start")
-    yield app.wait_backend(made["id"], "ready")
+    app.wait_backend(made["id"], "ready")
+    yield app.wait_for(
+        lambda: (now := app.get(f"/backends/{made['id']}"))["probe"] and now, 60, "the fidelity probe to be done"
+    )
     with contextlib.suppress(AssertionError):
         app.post(f"/backends/{made['id']}/stop")
         app.wait_backend(made["id"], "stopped", "failed", limit_s=60)
