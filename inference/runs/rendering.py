@@ -74,7 +74,10 @@ def _refusal(ids: Ids, flags: tuple[Flag, ...], settings: RunSettings) -> tuple[
         if found.code in FATAL_WARNINGS:
             return found.code, found.message
     if not len(ids):
-        return "prompt_empty", "The chat template made no tokens of this prompt."
+        return (
+            "prompt_empty",
+            "The chat template made no tokens of this prompt: look at its messages and at chat_template_kwargs.",
+        )
     worst = int(ids.max())
     if worst >= settings.vocab_size:
         where = int(ids.argmax())
@@ -82,7 +85,7 @@ def _refusal(ids: Ids, flags: tuple[Flag, ...], settings: RunSettings) -> tuple[
             "prompt_id_out_of_vocabulary",
             (
                 f"Prompt token {where:,} has id {worst:,}, outside the model's vocabulary of {settings.vocab_size:,}: "
-                "sending it would stop the server."
+                "sending it would stop the server. Name the model's own tokenizer."
             ),
         )
     if len(ids) > settings.max_prompt_tokens:
@@ -90,7 +93,7 @@ def _refusal(ids: Ids, flags: tuple[Flag, ...], settings: RunSettings) -> tuple[
             "prompt_too_long",
             (
                 f"The prompt has {len(ids):,} tokens; at most {settings.max_prompt_tokens:,} fit the context of "
-                f"{settings.context_length:,}."
+                f"{settings.context_length:,}. Shorten the prompt, or run it on a server with a longer context_length."
             ),
         )
     return None, None

@@ -174,7 +174,8 @@ def _tokenizer(ctx: Context, new: NewRun, backend: Backend, facts: ServerFacts, 
     if tokenizer.template is None:
         raise Invalid(
             "template_missing",
-            f"Tokenizer {name} has no chat template, so conversations cannot be rendered with it: name one that has.",
+            f"Tokenizer {name} has no chat template, and none is used in its place: put the model's chat_template.jinja into its "
+            "folder, or name a tokenizer that has one.",
             field="tokenizer",
         )
     return tokenizer

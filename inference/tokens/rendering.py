@@ -73,7 +73,7 @@ def render(
     `unsupported_part`, `bad_tools`, `bad_template_kwargs`, `render_mismatch`.
     """
     if tokenizer.template is None:
-        message = f"The tokenizer {tokenizer.name} has no chat template; put a chat_template.jinja beside it. No default is used in its place."
+        message = f"The tokenizer {tokenizer.name} has no chat template, and none is used in its place: put the model's chat_template.jinja into its folder."
         raise TokensError("no_chat_template", message, "tokenizer")
     declared = (
         token_format if isinstance(token_format, TokenFormat) else get_format(token_format or suggest(tokenizer).name)

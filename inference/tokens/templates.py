@@ -42,9 +42,11 @@ def run_template(
                     **{**backend.special_tokens_map, **arguments},
                 )
     except Exception as error:  # a template is a program of someone else's: it raises what it likes
-        sentence = " ".join(str(error).split())[:500] or type(error).__name__
+        sentence = " ".join(str(error).split())[:500].rstrip(".") or type(error).__name__
         raise TokensError(
-            "template_failed", f"The chat template refused the conversation: {sentence}", "messages"
+            "template_failed",
+            f"The chat template refused the conversation: {sentence}. Change its messages, or leave it out.",
+            "messages",
         ) from error
     if not isinstance(text, str):
         raise TokensError("template_failed", "The chat template gave no text.", "messages")

@@ -189,6 +189,7 @@ def test_prompt_that_does_not_fit_fails_before_sending_and_a_large_budget_is_low
     shop.work(lowered)
     (sample,) = shop.samples(too_long)
     assert (sample.state, sample.error_code) == ("failed", "prompt_too_long")
+    assert "fit the context of 64. Shorten the prompt, or " in (sample.error or "")
     (attempt,) = shop.attempts(lowered)
     assert attempt.state == "done"
     assert attempt.sampling["max_new_tokens"] == 64 - attempt.prompt_tokens
@@ -204,7 +205,7 @@ def test_template_that_raises_fails_the_sample_with_its_sentence(shop: Workshop,
     shop.work(run_id)
     for sample in shop.samples(run_id):
         assert (sample.state, sample.error_code, sample.attempts) == ("failed", "template_failed", 1)
-        assert "no such role here" in (sample.error or "")
+        assert "no such role here. Change its messages" in (sample.error or "")
     assert fake_sglang.seen("/generate") == []
 
 
