@@ -9,11 +9,13 @@ from typing import Any
 from db.tables import Backend
 from db.types import now
 from inference.backends.diagnosis import Diagnosis, diagnose
+from inference.backends.gpumemory import excess, in_words, wait_released
 from inference.backends.identity import Member
 from inference.backends.life import Life
 from inference.backends.policy import Policy
 from inference.backends.ports import holder, is_free
 from inference.backends.process import wait_gone
+from inference.backends.reporting import Reporter
 from inference.backends.sentences import named
 
 PORT_FREE_S = 5.0
@@ -40,13 +42,19 @@ class Outcome:
     columns: dict[str, Any] = field(default_factory=dict)
 
 
-async def clear_away(life: Life, policy: Policy) -> End:
-    """Kill what is left of the tree, collect the exit code, read the log's end, check the port."""
+async def clear_away(life: Life, policy: Policy, reporter: Reporter) -> End:
+    """Kill what is left of the tree, collect the exit code, read the log's end, check the port, wait for the GPU memory."""
     left = await asyncio.to_thread(wait_gone, life.process, policy.kill_deadline_s)
     exit_code = life.process.reap()
     await asyncio.to_thread(life.read_log)
     lines = await asyncio.to_thread(life.log_end)
     proof = await asyncio.to_thread(_proof, life, left)
+    if life.gpu_before is not None and not left:
+        more = await asyncio.to_thread(excess, life.gpu_before)
+        if more:
+            message = f"Stopping: its processes are gone, but {in_words(more)} more than before the launch."
+            await reporter.report("stopping", message)
+        proof += " " + await asyncio.to_thread(wait_released, life.gpu_before, policy.memory_deadline_s)
     return End(left, exit_code, lines, proof)
 
 

@@ -16,6 +16,7 @@ from db.types import now
 from inference.backends.checks import check_interpreter, check_spec
 from inference.backends.client import SglangClient
 from inference.backends.diagnosis import Diagnosis, seen_while_alive
+from inference.backends.gpumemory import Levels, used_mib
 from inference.backends.identity import Identity, find_leader
 from inference.backends.launch import LOOPBACK, LaunchCommand, LaunchSpec, build_command
 from inference.backends.logs import LogFollower, last_lines, redact
@@ -51,6 +52,8 @@ class Life:
     url: str
     api_key: str
     limit_s: float | None
+    gpu_before: Levels | None
+    """GPU memory in use before the launch; None: no GPU, or the launch was before ours"""
     process: ServerProcess
     follower: LogFollower
     tracker: PhaseTracker
@@ -119,6 +122,7 @@ class Plan:
     new: NewStart
     command: LaunchCommand
     limit_s: float | None
+    gpu_before: Levels | None = None
 
 
 def plan_start(settings: Settings, backend: Backend, number: int, ports_in_use: set[int]) -> Plan:
@@ -145,7 +149,9 @@ def plan_start(settings: Settings, backend: Backend, number: int, ports_in_use: 
     with os.fdopen(os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(command.config_text)
     url = f"http://{LOOPBACK}:{port}"
-    return Plan(NewStart(number, command.shown, log, port, weight_version, url, api_key), command, spec.startup_limit_s)
+    gpu_before = None if spec.device == "cpu" else used_mib()
+    new = NewStart(number, command.shown, log, port, weight_version, url, api_key)
+    return Plan(new, command, spec.startup_limit_s, gpu_before)
 
 
 def spawn(plan: Plan) -> ServerProcess:
@@ -172,6 +178,7 @@ def new_life(plan: Plan, start_id: int, process: ServerProcess) -> Life:
         url=new.url,
         api_key=new.api_key,
         limit_s=plan.limit_s,
+        gpu_before=plan.gpu_before,
         process=process,
         follower=LogFollower(new.log),
         tracker=PhaseTracker(now()),
@@ -208,6 +215,7 @@ def adopted_life(backend: Backend, start: BackendStart, process: ServerProcess) 
         url=backend.url or f"http://{LOOPBACK}:{start.port}",
         api_key=backend.api_key or "",
         limit_s=launch.startup_limit_s,
+        gpu_before=None,
         process=process,
         follower=LogFollower(log, ADOPTED_TAIL_BYTES if ready else None),
         tracker=PhaseTracker(now(), phase if ready and phase in ORDER else SPAWNED),

@@ -231,7 +231,7 @@ class ManagedKeeper:
     async def _ended(self, row: Backend, life: Life, *, while_away: bool = False) -> None:
         """The main process is gone."""
         await life.drop_tasks()
-        end = await clear_away(life, self._policy)
+        end = await clear_away(life, self._policy, self._reporter)
         if (
             end.left and life.stopping is not None and self._life is life
         ):  # stays in `stopping`, and the next step tries again

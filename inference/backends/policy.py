@@ -27,6 +27,8 @@ class Policy:
     """From SIGTERM to the request that aborts what is still in flight."""
     kill_deadline_s: float = 10.0
     """How long to wait for killed processes to be gone."""
+    memory_deadline_s: float = 30.0
+    """How long to wait for the driver to take back the GPU memory of processes that are gone."""
     backoff_s: tuple[float, ...] = (2.0, 10.0, 30.0)
     """Waits before each restart after a crash; as many restarts as there are entries."""
     steady_s: float = 600.0

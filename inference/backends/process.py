@@ -261,9 +261,19 @@ def ask_interpreter(python: Path, code: str, timeout_s: float = 30.0) -> tuple[i
     Raises:
         OSError: it cannot be executed.
     """
+    code_of, said = ask_program([str(python), "-I", "-c", code], timeout_s)
+    return code_of, said[-2000:]
+
+
+def ask_program(argv: Sequence[str], timeout_s: float) -> tuple[int, str]:
+    """Run a program that answers and ends; its exit code (-1: none in time) and its output.
+
+    Raises:
+        OSError: it cannot be executed.
+    """
     try:
         done = subprocess.run(
-            [str(python), "-I", "-c", code],
+            list(argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -272,7 +282,7 @@ def ask_interpreter(python: Path, code: str, timeout_s: float = 30.0) -> tuple[i
         )
     except subprocess.TimeoutExpired:
         return -1, f"no answer within {timeout_s:.0f} s"
-    return done.returncode, done.stdout.decode("utf-8", "replace")[-2000:]
+    return done.returncode, done.stdout.decode("utf-8", "replace")
 
 
 def wait_gone(process: ServerProcess, deadline_s: float) -> list[Member]:
