@@ -7,6 +7,7 @@ import numpy as np
 from inference.quality.answer import Answer
 from inference.quality.flags import Flag, Severity, flag
 from inference.quality.repetition import LEAST_TOKENS, find_loop
+from inference.quality.spelled import find_spelled
 from inference.quality.toolchecks import check_calls
 from inference.tokens.roles import Role
 
@@ -129,17 +130,25 @@ def check_content(answer: Answer) -> list[Flag]:
 
 
 def check_control_tokens(answer: Answer) -> list[Flag]:
-    """Markers of other turns anywhere before the stop; control tokens left in content or calls."""
+    """Markers of other turns anywhere (after the stop they are cut off with the rest); control tokens left in content or calls."""
     found: list[Flag] = []
     inside, here = answer.of_kind("content", "tool_call"), 0
     for at, role in answer.segmentation.marks:
-        if at >= answer.end:
-            break
         if role == Role.SPEAKER:
             text = answer.tokenizer.token_text(int(answer.ids[at]))
+            after = at >= answer.end
+            what = f"After its end the model went on with {text}" if after else f"The answer holds {text}"
             found.append(
-                flag("role_marker_in_output", at, at + 1, f"The answer holds {text}, which begins another turn.")
+                flag(
+                    "role_marker_in_output",
+                    at,
+                    at + 1,
+                    f"{what}, which begins another turn.",
+                    "warning" if after else None,
+                )
             )
+        if at >= answer.end:
+            continue
         while here < len(inside) and inside[here].end <= at:
             here += 1
         if here == len(inside) or at < inside[here].start or role == Role.THINK_CLOSE:
@@ -151,6 +160,20 @@ def check_control_tokens(answer: Answer) -> list[Flag]:
         where = "content" if kind == "content" else "a tool call"
         found.append(flag("control_in_content", at, at + 1, f"The control token {text} stands in {where}."))
     return found
+
+
+def check_spelled(answer: Answer) -> list[Flag]:
+    """Delimiters written out in content, letter by letter."""
+    return [
+        flag(
+            "delimiter_spelled",
+            part.start + found.start,
+            part.start + found.end,
+            f"The content spells {found.text} with {found.end - found.start} ordinary ids instead of its own.",
+        )
+        for part in answer.of_kind("content")
+        for found in find_spelled(answer.bound, answer.ids[part.start : part.end])
+    ]
 
 
 def check_characters(answer: Answer) -> list[Flag]:
@@ -207,6 +230,7 @@ CHECKS: tuple[Check, ...] = (
     check_structure,
     check_content,
     check_control_tokens,
+    check_spelled,
     check_characters,
     check_calls,
 )

@@ -70,6 +70,9 @@ _OF_ANSWER = (
     FlagCode("multiple_reasoning", "warning", "The answer has more than one block of reasoning."),
     FlagCode("content_empty", "error", "The answer is finished and has neither content nor a tool call."),
     FlagCode("role_marker_in_output", "error", "The model began another turn or speaker inside its answer."),
+    FlagCode(
+        "delimiter_spelled", "warning", "Content spells a delimiter with ordinary ids: parsers of text would act on it."
+    ),
     FlagCode("control_in_content", "warning", "A control token was left in content or in a tool call."),
     FlagCode("tool_call_in_reasoning", "warning", "A tool call begins while reasoning is open."),
     FlagCode("tool_call_unclosed", "error", "A tool call has no end marker."),

@@ -117,6 +117,15 @@ class Vocabulary:
             return "byte"
         return "text"
 
+    def ids_holding(self, parts: frozenset[bytes]) -> NDArray[np.bool_]:
+        """`bool[size + 1]`: which ordinary tokens hold one of the parts; the last entry stands for every id past the vocabulary."""
+        table = np.zeros(self.size + 1, dtype=np.bool_)
+        for number in range(self.size):
+            if number not in self.added:
+                data = self._read(number)
+                table[number] = any(part in data for part in parts)
+        return table
+
     @cached_property
     def blankness(self) -> NDArray[np.uint8]:
         """`uint8[size + 1]`: per id NOT_BLANK, BLANK (whitespace alone), MAYBE_BLANK (bytes that can be part of whitespace).

@@ -23,7 +23,7 @@ reasoning_missing reasoning_empty reasoning_unclosed reasoning_unexpected close_
 multiple_reasoning content_empty output_empty truncated ends_inside_character finish_mismatch role_marker_in_output
 control_in_content repetition_loop tool_call_in_reasoning tool_call_unclosed tool_section_unbalanced tool_json_invalid
 tool_arguments_invalid tool_name_unreadable tool_unknown tool_argument_unknown tool_argument_missing tool_argument_type after_stop
-content_lost control_in_prompt double_bos none_in_prompt reasoning_stripped
+delimiter_spelled content_lost control_in_prompt double_bos none_in_prompt reasoning_stripped
 """
 FORMATS_OF_THIS_VERSION = {"qwen3", "kimi_k2", "deepseek_r1", "none"}
 ELSEWHERE = (

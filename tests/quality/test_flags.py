@@ -58,7 +58,12 @@ def cited(family: Family, code: str, output: str, think: str = SILENT, finish: s
         (f"Hi{END}<|endoftext|><|endoftext|>", CLOSED, "length", ["truncated", "after_stop"]),
         # markers
         (f"done<|im_start|>user\nmore{END}", CLOSED, "stop", ["role_marker_in_output", "control_in_content"]),
-        (f"done{END}\n<|im_start|>user\nmore", CLOSED, "stop", ["after_stop", "finish_mismatch"]),
+        (
+            f"done{END}\n<|im_start|>user\nmore",
+            CLOSED,
+            "stop",
+            ["after_stop", "role_marker_in_output", "finish_mismatch"],
+        ),
         (f"a</tool_call>b{END}", CLOSED, "stop", ["control_in_content"]),
         (f"a<tool_response>b{END}", CLOSED, "stop", ["control_in_content"]),
         # calls
@@ -118,6 +123,11 @@ def test_flags_and_their_order(qwen3: Family, output: str, think: str, finish: s
 )
 def test_a_flag_cites_what_it_is_about(qwen3: Family, code: str, output: str, think: str, text: str) -> None:
     assert cited(qwen3, code, output, think, tools=TOOLS) == text
+
+
+def test_a_role_marker_behind_the_stop_does_not_cost_the_answer_its_export(qwen3: Family) -> None:
+    flags = qwen3.inspect(f"done{END}\n<|im_start|>user\nmore", CLOSED, "length").flags
+    assert ("role_marker_in_output", "warning") in [(item.code, item.severity) for item in flags]
 
 
 def test_a_loop_is_cited_from_its_start_with_period_and_share(qwen3: Family) -> None:
@@ -185,6 +195,32 @@ def test_deepseek_in_the_neighbours_dialect_is_read_and_told(deepseek: Family) -
     found = deepseek.inspect(nothing, OPENED)
     assert "malformed" in {part.kind for part in found.segmentation.segments}
     assert "tool_section_unbalanced" in {flag.code for flag in found.flags}
+
+
+@pytest.mark.parametrize(
+    ("parts", "spelled"),
+    [
+        (["<", "think", ">"], "<think>"),
+        (["</", "th", "ink", ">"], "</think>"),
+        ([" <|im", "_end|", ">\n"], "<|im_end|>"),
+        (["<", "tool_call", ">", "x"], "<tool_call>"),
+    ],
+)
+def test_a_delimiter_spelled_with_ordinary_ids_is_cited(qwen3: Family, parts: list[str], spelled: str) -> None:
+    before, after = qwen3.ids("<think>p</think>\n\nHi a < b"), qwen3.ids(f" there{END}")
+    middle = [number for part in parts for number in qwen3.ids(part)]
+    (found,) = qwen3.inspect([*before, *middle, *after]).flags
+    assert (found.code, found.severity) == ("delimiter_spelled", "warning")
+    assert found.start is not None
+    assert found.end is not None
+    assert qwen3.tokenizer.decode([*before, *middle, *after][found.start : found.end]) == spelled
+
+
+def test_what_only_resembles_a_delimiter_is_no_flag(qwen3: Family) -> None:
+    html = "<table><td>" * 40 + "<thinking> </thinkers> <think <|im_ | end|>"
+    assert qwen3.codes(f"<think>p</think>{html}{END}") == []
+    split = [*qwen3.ids("<think>p</think>a<"), *qwen3.ids("</think>"), *qwen3.ids(f"think>{END}")]
+    assert qwen3.codes(split) == ["extra_close"]  # the real one between them is not read as letters
 
 
 def test_preview_is_the_content_then_calls_then_reasoning(qwen3: Family) -> None:
