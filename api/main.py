@@ -37,7 +37,7 @@ DESCRIPTION = (
     "(RFC 9457) with a stable `code`; lists are keyset pages; long actions answer 202."
 )
 
-OUR_MARKS = ("draftmill.sqlite", "worker.lock")
+OUR_MARKS = ("draftmill.sqlite", "worker.lock", "app.log", "demo-token")
 """What a data directory of ours holds, the one or the other."""
 
 

@@ -262,6 +262,7 @@ def main() -> int:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
+    os.umask(0o077)  # the log and the data are their owner's alone
     settings = Settings()
     app = App(settings)
     try:

@@ -361,3 +361,30 @@ def test_broken_reader_is_told_apart_from_a_bad_row() -> None:
     with pytest.raises(FileBroken):
         list(json_array.read(io.BufferedReader(io.BytesIO(b'{"a":1}')), JsonReader()))
     assert isinstance(next(json_array.read(io.BufferedReader(io.BytesIO(b"[nope]")), JsonReader())), RefusedRow)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_parquet_bomb_of_one_value_in_every_row_stops_at_the_limit(settings, desk: Desk, nested: bool) -> None:
+    small = Desk(
+        desk.ctx.__class__(
+            settings.model_copy(update={"max_upload_mb": 16}), desk.ctx.db, desk.ctx.ids, desk.ctx.tokenizers
+        )
+    )
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 20, pa.int32()), pa.array(["a" * 2**20]))
+    if nested:
+        column = pa.StructArray.from_arrays([column], ["inner"])
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"prompt": column}), sink, compression="zstd", dictionary_pagesize_limit=2**30)
+    assert sink.tell() < 16_384
+    with pytest.raises(TooLarge) as error:
+        small.upload(sink.getvalue(), "bomb.parquet")
+    assert error.value.code == "unpacked_too_large"
+    nothing_left(small)
+
+
+def test_parquet_of_dictionaries_is_read_like_any_other(desk: Desk) -> None:
+    prompts = pa.array(["one", "two", "one"]).dictionary_encode()
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"prompt": prompts, "category": pa.array(["a", "b", "a"]).dictionary_encode()}), sink)
+    made = desk.upload(sink.getvalue(), "rows.parquet")
+    assert (made.accepted, made.categories) == (3, {"a": 2, "b": 1})

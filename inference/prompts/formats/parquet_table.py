@@ -6,7 +6,7 @@ would then behave differently, so null keys are dropped here, below the top leve
 
 import io
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +15,8 @@ from db.errors import TooLarge
 from inference.prompts.rows import FileBroken, RawRow, RefusedRow
 
 BATCH_ROWS = 128
+BATCH_BYTES = 128 * 2**20
+"""What a batch may unpack to: a page of one kilobyte can stand for the same 20 MB in each of a thousand rows."""
 
 
 def read(stream: io.BufferedReader, limit: int) -> Iterator[RawRow | RefusedRow]:
@@ -31,7 +33,8 @@ def read(stream: io.BufferedReader, limit: int) -> Iterator[RawRow | RefusedRow]
     number = given = 0
     try:
         with pq.ParquetFile(stream) as table:
-            for batch in table.iter_batches(batch_size=BATCH_ROWS, use_threads=False):
+            for packed in table.iter_batches(batch_size=_rows_at_once(table.metadata), use_threads=False):
+                batch = _plain(packed)
                 given += batch.nbytes
                 if given > limit:
                     raise TooLarge(
@@ -45,6 +48,29 @@ def read(stream: io.BufferedReader, limit: int) -> Iterator[RawRow | RefusedRow]
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0][:200].rstrip(".") if str(error) else type(error).__name__
         raise FileBroken(number + 1, f"the Parquet data is damaged, or is none ({reason})") from error
+
+
+def _rows_at_once(metadata: pq.FileMetaData) -> int:
+    """Few enough that they fit `BATCH_BYTES` should each hold the largest value that its column can have: a chunk whole."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    chunks = [group.column(number).total_uncompressed_size for group in groups for number in range(group.num_columns)]
+    return max(1, min(BATCH_ROWS, BATCH_BYTES // max([1, *chunks])))
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with every value written out, so that its size is what it unpacks to."""
+    wanted = pa.schema([field.with_type(_written_out(field.type)) for field in batch.schema])
+    return batch if wanted.equals(batch.schema) else batch.cast(wanted)
+
+
+def _written_out(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return cast("pa.DataType", kind.value_type)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_written_out(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_written_out(field.type)) for field in kind])
+    return kind
 
 
 def without_nulls(value: Any) -> Any:
