@@ -11,6 +11,7 @@ from starlette.datastructures import FormData
 
 from db.errors import DomainError, Invalid
 from inference.tokens.errors import TokensError
+from inference.tokens.numbers import as_spelled, as_whole
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -68,8 +69,8 @@ class Fields:
             raise Invalid("not_a_number", f"{name} takes a whole number, not {value[:40]!r}.", field=name)
         return int(value)
 
-    def json(self, name: str, kind: type[dict[Any, Any]] | type[list[Any]]) -> Any:
-        """A JSON object or array; None where the field is blank.
+    def json(self, name: str, kind: type[dict[Any, Any]] | type[list[Any]], *, exact: bool = False) -> Any:
+        """A JSON object or array; None where the field is blank. `exact`: numbers keep their digits, for a template to print.
 
         Raises:
             Invalid: `not_json`.
@@ -79,7 +80,7 @@ class Fields:
             return None
         what = "object" if kind is dict else "array"
         try:
-            read = json.loads(value)
+            read = json.loads(value, parse_float=as_spelled, parse_int=as_whole) if exact else json.loads(value)
         except (ValueError, RecursionError) as error:
             where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
             raise Invalid("not_json", f"{name} is not JSON{where}: it takes a JSON {what}.", field=name) from error

@@ -205,6 +205,9 @@ def test_render_shows_the_exact_prompt_tokens(site: Site) -> None:
         page = check_page(client.post("/render", data=form).text)
         (strip,) = page.all("div", class_="strip")
         assert strip.text == "<|im_start|>user\nHi <b> \u202e<|im_end|>\n<|im_start|>assistant\n"
+        tools = '[{"type": "function", "function": {"name": "f", "parameters": {"x": 1.10, "y": 1e400}}}]'
+        digits = check_page(client.post("/render", data={**form, "tools": tools}).text)
+        assert '"x": 1.10, "y": 1e400' in digits.all("div", class_="strip")[0].text
         bad = client.post("/render", data={**form, "messages": "[{]"})
         assert bad.status_code == 422
         assert "messages is not JSON" in bad.text

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Request
-from inference.tokens.pieces import pieces
-from inference.tokens.rendering import RenderWarning, render
 from markupsafe import Markup
 from starlette.responses import Response
 
 from api.deps import Ctx, Reviewer
 from inference.context import Context
+from inference.tokens.pieces import pieces
+from inference.tokens.rendering import RenderWarning, render
 from web import strip
 from web.forms import REFUSALS, Fields, Form, Refusal, refusal
 from web.models import checkpoints
@@ -59,8 +59,8 @@ def render_messages(request: Request, _: Reviewer, ctx: Ctx, form: Form) -> Resp
 
 def _render(ctx: Context, form: Fields) -> Rendering:
     tokenizer = ctx.tokenizers.get(form.get("tokenizer"))
-    messages = form.json("messages", list) or []
-    tools = form.json("tools", list)
+    messages = form.json("messages", list, exact=True) or []
+    tools = form.json("tools", list, exact=True)
     kwargs = form.json("chat_template_kwargs", dict)
     rendered = render(tokenizer, messages, tools, kwargs)
     ids = [int(token) for token in rendered.ids]
