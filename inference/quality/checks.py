@@ -163,17 +163,15 @@ def check_control_tokens(answer: Answer) -> list[Flag]:
 
 
 def check_spelled(answer: Answer) -> list[Flag]:
-    """Delimiters written out in content, letter by letter."""
-    return [
-        flag(
-            "delimiter_spelled",
-            part.start + found.start,
-            part.start + found.end,
-            f"The content spells {found.text} with {found.end - found.start} ordinary ids instead of its own.",
-        )
-        for part in answer.of_kind("content")
-        for found in find_spelled(answer.bound, answer.ids[part.start : part.end])
-    ]
+    """Delimiters written out letter by letter; in reasoning, or in another family's spelling, they are but a note."""
+    flags = []
+    for part in answer.of_kind("reasoning", "content"):
+        for found in find_spelled(answer.bound, answer.ids[part.start : part.end]):
+            instead = "instead of its own" if found.known else "and no id of this model delimits by it"
+            message = f"The {part.kind} spells {found.text} with {found.end - found.start} ordinary ids {instead}."
+            mild: Severity | None = None if found.known and part.kind == "content" else "info"
+            flags.append(flag("delimiter_spelled", part.start + found.start, part.start + found.end, message, mild))
+    return flags
 
 
 def check_characters(answer: Answer) -> list[Flag]:

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from inference.tokens.binding import BoundFormat
 from inference.tokens.ids import Ids
 
+_OTHERS = ("<thinking>", "</thinking>")  # what a model writes that was taught by others
 _MOST_PLACES = 1_000  # looked at in one part of an answer
 _MOST_PAIRS = (
     100_000  # of ids that are remembered to lead nowhere: code is full of `<`, and of the same few words behind it
@@ -18,11 +19,12 @@ _known: "WeakKeyDictionary[BoundFormat, _Markers]" = WeakKeyDictionary()
 
 
 class Spelled(NamedTuple):
-    """Ids [start, end) spell `text`, a delimiter that this vocabulary has a single id for."""
+    """Ids [start, end) spell `text`: a delimiter that this vocabulary has a single id for (`known`), or one of other models."""
 
     start: int
     end: int
     text: str
+    known: bool
 
 
 class _Markers:
@@ -30,6 +32,9 @@ class _Markers:
 
     def __init__(self, bound: BoundFormat) -> None:
         self.texts = {text.encode(): text for text in bound.format.markers() if text in bound.ids}
+        self.known = frozenset(self.texts.values())
+        if bound.thinks:
+            self.texts |= {text.encode(): text for text in _OTHERS if text not in bound.ids}
         self.begun = frozenset(text[:length] for text in self.texts for length in range(1, len(text)))
         self.vocabulary = bound.tokenizer.vocabulary
         self.starts = self.vocabulary.ids_holding(frozenset(text[:1] for text in self.texts))
@@ -49,7 +54,7 @@ class _Markers:
             went_on = went_on or text in self.begun or end > at + 2
             for marker, name in self.texts.items():
                 if text.startswith(marker):
-                    return Spelled(at, end, name)
+                    return Spelled(at, end, name, name in self.known)
         if not went_on and len(self._dead) < _MOST_PAIRS:
             self._dead.add(pair)
         return None

@@ -216,8 +216,27 @@ def test_a_delimiter_spelled_with_ordinary_ids_is_cited(qwen3: Family, parts: li
     assert qwen3.tokenizer.decode([*before, *middle, *after][found.start : found.end]) == spelled
 
 
+def test_a_delimiter_spelled_in_reasoning_is_a_note_and_ends_nothing(qwen3: Family) -> None:
+    middle = [number for part in ("</", "think", ">") for number in qwen3.ids(part)]
+    output = [*qwen3.ids("a"), *middle, *qwen3.ids(f"b</think>c{END}")]
+    found = qwen3.inspect(output, OPENED)
+    assert [(item.code, item.severity, item.start, item.end) for item in found.flags] == [
+        ("delimiter_spelled", "info", 1, 1 + len(middle))
+    ]
+    assert [part.kind for part in found.segmentation.segments] == ["reasoning", "control", "content", "control"]
+
+
+def test_another_models_spelling_of_a_think_tag_is_content_and_a_note(
+    qwen3: Family, families: dict[str, Family]
+) -> None:
+    found = qwen3.inspect(f"<thinking>x</thinking>y{END}", CLOSED)
+    assert [(item.code, item.severity) for item in found.flags] == [("delimiter_spelled", "info")] * 2
+    assert [part.kind for part in found.segmentation.segments] == ["content", "control"]
+    assert families["none"].codes(f"<thinking>x</thinking>y{END}") == []
+
+
 def test_what_only_resembles_a_delimiter_is_no_flag(qwen3: Family) -> None:
-    html = "<table><td>" * 40 + "<thinking> </thinkers> <think <|im_ | end|>"
+    html = "<table><td>" * 40 + "<thinkings> </thinkers> <think <|im_ | end|>"
     assert qwen3.codes(f"<think>p</think>{html}{END}") == []
     split = [*qwen3.ids("<think>p</think>a<"), *qwen3.ids("</think>"), *qwen3.ids(f"think>{END}")]
     assert qwen3.codes(split) == ["extra_close"]  # the real one between them is not read as letters
