@@ -10,6 +10,7 @@ from db.errors import Conflict, Invalid, NotFound
 from db.queries.pages import page_by_id
 from db.tables import Backend, BackendEvent, BackendStart, RunBackend
 from db.types import now
+from inference.backends.actions import allowed_actions, at_rest, standing
 from inference.backends.checks import check_interpreter, check_spec
 from inference.backends.launch import LaunchSpec
 from inference.backends.requests import BackendChanges, NewBackend, checked_url, same_server
@@ -32,9 +33,6 @@ __all__ = [
     "patch_backend",
     "request_action",
 ]
-
-AT_REST = ("stopped", "failed")
-"""Observed states without a process (or a watch)."""
 
 
 def create_backend(s: Session, settings: Settings, new: NewBackend, user_id: int | None) -> Backend:
@@ -100,7 +98,7 @@ def patch_backend(s: Session, settings: Settings, backend_id: int, changes: Back
     if "name" in given and changes.name is not None and changes.name.strip() != backend.name:
         backend.name = _free_name(s, changes.name)
     if given & {"url", "api_key", "launch"}:
-        if not _at_rest(backend):
+        if not at_rest(backend):
             raise Conflict(
                 "backend_running",
                 f"Backend {backend.name} is {backend.observed_state}: stop it before you change how it is started or reached.",
@@ -121,7 +119,7 @@ def delete_backend(s: Session, backend_id: int) -> None:
         Conflict: `backend_running`, or `backend_in_use` with the runs' numbers.
     """
     backend = get_backend(s, backend_id)
-    if not _at_rest(backend):
+    if not at_rest(backend):
         raise Conflict(
             "backend_running",
             f"Backend {backend.name} is {backend.observed_state}: stop it before you delete it.",
@@ -166,7 +164,7 @@ def request_action(
     if action not in allowed:
         raise Conflict(
             "illegal_move",
-            f"Backend {backend.name} {_stand(backend)}: {action} is not possible now (possible: {', '.join(allowed) or 'nothing'}).",
+            f"Backend {backend.name} {standing(backend)}: {action} is not possible now (possible: {', '.join(allowed) or 'nothing'}).",
             allowed=allowed,
         )
     if action in {"start", "restart"} and settings is not None and backend.launch is not None:
@@ -186,27 +184,6 @@ def request_action(
     s.add(backend)
     _record(s, backend, f"{action}_requested", f"{action.capitalize()} asked for.", user_id)
     return backend
-
-
-def allowed_actions(backend: Backend) -> list[str]:
-    """The actions that are legal now, for a page's buttons and a 409's answer."""
-    state, wanted = backend.observed_state, backend.desired_state == "running"
-    if not wanted:
-        return ["start", "delete"] if state in AT_REST else ["start"]
-    if backend.restart_requested:
-        return ["stop"]
-    if state == "failed":
-        return ["start", "stop", "delete"]
-    if state == "backoff":
-        return ["start", "stop"]
-    if state == "stopped":
-        return ["stop"]
-    actions = ["stop"]
-    if backend.kind == "managed":
-        actions.append("restart")
-    if state in {"ready", "unresponsive"}:
-        actions.append("probe")
-    return actions
 
 
 def current_start(s: Session, backend: Backend) -> BackendStart | None:
@@ -267,18 +244,6 @@ def list_events(s: Session, backend_id: int, after: str | None = None, limit: in
         EventView(id=row.id or 0, at=row.at, kind=row.kind, message=row.message, detail=row.detail) for row in rows
     ]
     return Page(items=items, next=following)
-
-
-def _at_rest(backend: Backend) -> bool:
-    if backend.observed_state == "failed":
-        return not backend.restart_requested
-    return backend.observed_state == "stopped" and backend.desired_state == "stopped"
-
-
-def _stand(backend: Backend) -> str:
-    if backend.desired_state == "running" and backend.observed_state in AT_REST:
-        return "is about to be started"
-    return f"is {backend.observed_state.replace('_', ' ')}"
 
 
 def _free_name(s: Session, name: str) -> str:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from inference.backends.diagnosis import TABLE, diagnose, seen_while_alive
+from inference.backends.diagnosis import diagnose, seen_while_alive
+from inference.backends.failures import KNOWN_FAILURES
 
 NOISE = [
     "[t] Ignore import error when loading sglang.srt.models.mamba: No module named 'torchaudio'",
@@ -143,7 +144,7 @@ def test_a_failure_that_leaves_the_process_hanging_is_seen_while_it_lives(line: 
 
 
 def test_every_known_failure_says_what_to_do() -> None:
-    for known in TABLE:
+    for known in KNOWN_FAILURES:
         groups = ["x"] * known.pattern.groups
         assert known.summary.format(*groups).endswith(".")
         assert known.cure.format(*groups).endswith(".")
