@@ -9,6 +9,7 @@ from api.auth import audit as audit_log
 from api.auth.identity import Identity
 from api.deps import PAGE, After, Ctx, Id, Limit, Operator, ReadSession, Reviewer, Upload
 from api.errors import Problem, problem_response
+from api.etags import check_match, etag_of
 from api.jsonbody import make_router
 from inference.context import Context
 from inference.model import Page
@@ -89,9 +90,11 @@ def _unusable(made: PromptSetView) -> Problem:
 
 
 @router.get("/{prompt_set_id}")
-def get_prompt_set(_: Reviewer, prompt_set_id: Id, session: ReadSession) -> PromptSetView:
+def get_prompt_set(_: Reviewer, prompt_set_id: Id, session: ReadSession, response: Response) -> PromptSetView:
     """One, with its first 20 errors."""
-    return service.prompt_set_view(session, prompt_set_id)
+    found = service.prompt_set_view(session, prompt_set_id)
+    response.headers["ETag"] = _etag(found)
+    return found
 
 
 @router.get("/{prompt_set_id}/prompts")
@@ -116,11 +119,17 @@ def list_errors(
 
 
 @router.delete("/{prompt_set_id}", status_code=204)
-def delete_prompt_set(user: Operator, prompt_set_id: Id, ctx: Ctx) -> Response:
+def delete_prompt_set(user: Operator, prompt_set_id: Id, request: Request, ctx: Ctx) -> Response:
     """Remove one that no run uses."""
+    with ctx.db.read() as session:
+        check_match(request, _etag(service.prompt_set_view(session, prompt_set_id)))
     service.delete_prompt_set(ctx, prompt_set_id)
     _note(ctx, user, "prompt_set.delete", prompt_set_id, "")
     return Response(status_code=204)
+
+
+def _etag(prompt_set: PromptSetView) -> str:
+    return etag_of(prompt_set.id, prompt_set.state, prompt_set.sha256)
 
 
 def _note(ctx: Context, user: Identity, action: str, prompt_set_id: int, name: str) -> None:

@@ -116,6 +116,15 @@ def test_a_run_is_steered_only_as_it_was_seen(app, client, people):
     assert client.delete(path, headers={**people.operator.headers, "If-Match": fresh}).status_code == 204
 
 
+def test_a_prompt_set_is_deleted_only_as_it_was_seen(app, client, people):
+    path = f"/api/v1/prompt-sets/{seed_run(app).prompt_set_id}"
+    seen = client.get(path, headers=people.operator.headers).headers["etag"]
+    stale = {**people.operator.headers, "If-Match": '"another"'}
+    assert_problem(client.delete(path, headers=stale), 412, "changed_elsewhere")
+    used = client.delete(path, headers={**people.operator.headers, "If-Match": seen})
+    assert used.status_code == 409  # let through to the rule that keeps it
+
+
 def test_a_user_is_changed_only_as_they_were_seen(client, people):
     path = f"/api/v1/users/{people.reviewer.id}"
     seen = {**people.admin.headers, "If-Match": client.get(path, headers=people.admin.headers).headers["etag"]}
