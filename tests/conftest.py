@@ -13,7 +13,7 @@ from db.stores import open_id_store
 from inference.settings import Settings
 from tests.support.databases import PostgresCluster, postgres_cluster
 
-pytest_plugins = ("tests.support.fake_sglang.fixtures",)
+pytest_plugins = ("tests.support.fake_sglang.fixtures", "tests.support.family_fixtures")
 
 
 @pytest.fixture(scope="session")
