@@ -4,6 +4,7 @@ Python's reader takes `NaN`, half a surrogate pair and nesting without end; none
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -18,6 +19,13 @@ _UNSTORABLE = re.compile("[\ud800-\udfff\0]")
 
 def _refuse_constant(name: str) -> None:
     raise json.JSONDecodeError(f"{name} is not JSON", name, 0)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):  # read as infinity, which no JSON answer could give back
+        raise json.JSONDecodeError(f"{text[:20]} is too large a number", text, 0)
+    return value
 
 
 def _refuse_unstorable(text: str, value: object) -> None:
@@ -37,7 +45,7 @@ def _refuse_unstorable(text: str, value: object) -> None:
 class StrictRequest(Request):
     """A request whose `json()` refuses what is not JSON."""
 
-    parse_float: Callable[[str], float] | None = None
+    parse_float: Callable[[str], float] = staticmethod(_finite)
     parse_int: Callable[[str], float] | None = None
 
     async def json(self) -> Any:

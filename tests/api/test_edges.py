@@ -137,6 +137,8 @@ def test_a_nested_field_is_named_by_its_path(lite_client, lite_people):
         b"{",
         b"",
         b'{"name": NaN}',
+        b'{"name": 1e400}',
+        b'{"name": "x", "chat_template_kwargs": {"a": [-1E999]}}',
         b'{"name": -Infinity}',
         b'{"name": "\\ud800"}',
         b'{"name": "a\\u0000b"}',
