@@ -131,6 +131,8 @@ class LaunchSpec(BaseModel):
                 "attention_backend": self.attention_backend or "torch_native",
                 "max_total_tokens": self.max_total_tokens or CPU_MAX_TOTAL_TOKENS,
                 "dtype": self.dtype or cpu_dtype(),
+                # an idle scheduler would spin on a core that whoever works beside it needs
+                "extra_flags": {"sleep_on_idle": True} | self.extra_flags,
             }
         )
 

@@ -116,6 +116,7 @@ def test_a_cpu_server_gets_all_it_needs_from_the_device_alone() -> None:
     assert "--attention-backend torch_native" in argv
     assert "--max-total-tokens 20000" in argv
     assert f"--dtype {cpu_dtype()}" in argv
+    assert "--sleep-on-idle" in argv
     assert "--dtype bfloat16" in " ".join(command(LaunchSpec(model_path="/m", device="cpu", dtype="bfloat16")).argv)
     own = LaunchSpec(model_path="/m", device="cpu", max_total_tokens=9000, attention_backend="intel_amx")
     assert "--max-total-tokens 9000" in " ".join(command(own).argv)

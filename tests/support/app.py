@@ -98,6 +98,14 @@ class LiveApp:
             self._process.wait()
         self._close()
 
+    def end_servers(self) -> None:
+        """Kill every SGLang server that the app still owns: they are made to outlive it, a test's must not."""
+        with contextlib.suppress(httpx.TransportError):
+            for backend in self.get("/backends", limit=100)["items"]:
+                if backend["pid"] is not None and backend["kind"] == "managed":
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(backend["pid"], signal.SIGKILL)
+
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
         """One REST call as the admin; `path` is below /api/v1."""
         headers = {"Authorization": f"Bearer {self.token}"} | options.pop("headers", {})
@@ -166,4 +174,5 @@ def live_app(data_dir: Path, **environment: str) -> Iterator[LiveApp]:
         app.start()
         yield app
     finally:
+        app.end_servers()
         app.stop()
