@@ -2,6 +2,7 @@
 
 import pytest
 
+from db.filters import FIELDS
 from inference.quality.flags import FLAG_CODES
 from tests.api.routing import operations
 
@@ -85,6 +86,56 @@ def test_a_short_list_is_walked_page_by_page_like_a_long_one(lite_client, lite_p
 def test_every_flag_code_is_listed_with_its_severity(lite_client, lite_people):
     listed = lite_client.get("/api/v1/flags?limit=500", headers=lite_people.reviewer.headers).json()["items"]
     assert [(item["code"], item["severity"], item["meaning"]) for item in listed] == sorted(FLAG_CODES.values())
+
+
+SHOWN = {
+    "BackendView": "id name kind url desired_state observed_state phase message evidence pid version model launch command",
+    "PhaseView": "name done total since",
+    "PromptSetView": "id name accepted rejected errors",
+    "RowErrorView": "line code message",
+    "RunView": "id name state reason counts settings progress created_at",
+    "Counts": "pending in_flight done failed skipped flagged",
+    "Progress": "samples_per_s tokens_per_s eta_s",
+    "SampleRow": "id run_id prompt_id source_id category turn repeat state attempt attempts finish_reason prompt_tokens "
+    "completion_tokens flags tags verdicts error",
+    "SampleView": "id run_id source_id state attempt attempts flags tags verdicts error segments",
+    "SegmentView": "kind start end text channel name arguments arguments_valid",
+    "FlagView": "code severity start end message",
+    "TagOnSample": "name by",
+    "VerdictOnSample": "by verdict",
+    "SampleTokens": "prompt_ids output_ids pieces",
+    "RenderedView": "ids text pieces warnings",
+    "Segmented": "segments flags",
+    "ExportView": "id state files counts",
+}
+TAKEN = {
+    "NewBackend": "name kind url api_key launch",
+    "LaunchSpec": "model_path tokenizer_path device tp_size nnodes node_rank dist_init_addr context_length mem_fraction_static "
+    "max_total_tokens attention_backend reasoning_parser tool_call_parser",
+    "NewRun": "name prompt_set_id backend_ids tokenizer token_format sampling chat_template_kwargs repeats categories limit "
+    "concurrency guard",
+    "Sampling": "temperature top_p top_k min_p max_new_tokens",
+    "RegenerateRequest": "filter sampling backend_ids",
+    "RenderRequest": "tokenizer messages tools chat_template_kwargs",
+    "SegmentRequest": "tokenizer token_format prompt_ids output_ids finish_reason tools",
+    "ReviewBody": "verdict tags note",
+    "NewComment": "start end body",
+    "NewTag": "name key",
+    "NewExport": "format filter options",
+    "NewUser": "name role",
+}
+
+
+@pytest.mark.parametrize(("model", "fields"), [*SHOWN.items(), *TAKEN.items()])
+def test_every_promised_field_is_shown_or_taken(schema, model, fields):
+    known = schema["components"]["schemas"]
+    named = known.get(model) or known.get(f"{model}-Output") or known[f"{model}-Input"]
+    assert set(fields.split()) <= set(named["properties"])
+
+
+def test_the_filter_knows_every_promised_field():
+    promised = "state category flag tag verdict reviewer finish kind len turn q source_id"
+    assert set(promised.split()) <= set(FIELDS)
 
 
 def test_pages_are_not_in_openapi(schema):

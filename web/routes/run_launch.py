@@ -130,6 +130,6 @@ def _form(request: Request, ctx: Context, form: Fields, refused: Refusal) -> Res
         "backends": [(item.id, item.name, item.observed_state.replace("_", " ")) for item in found],
         "formats": [(item.name, item.name) for item in all_formats()],
         "advanced": any(form.get(name) or name in refused.errors for name in _FOLDED),
-        "twin": None,
+        "twin": Twin("/api/v1/runs", "POST", '{"name": "…", "prompt_set_id": 1, "backend_ids": [1]}'),
     }
     return page(request, "run_new.html", view, status=refused.status)
