@@ -1,6 +1,7 @@
 """Forms as people fill them: dotted names to nested values, blanks left out, and faults back to the field they belong to."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
@@ -80,13 +81,24 @@ class Fields:
             return None
         what = "object" if kind is dict else "array"
         try:
-            read = json.loads(value, parse_float=as_spelled, parse_int=as_whole) if exact else json.loads(value)
+            if exact:
+                read = json.loads(value, parse_float=as_spelled, parse_int=as_whole)
+            else:
+                read = json.loads(value, parse_float=_finite, parse_constant=_finite)
         except (ValueError, RecursionError) as error:
             where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
             raise Invalid("not_json", f"{name} is not JSON{where}: it takes a JSON {what}.", field=name) from error
         if not isinstance(read, kind):
             raise Invalid("not_json", f"{name} takes a JSON {what}.", field=name)
         return read
+
+
+def _finite(text: str) -> float:
+    """A number that JSON can say again: not NaN, not infinity, not 1e400."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 async def read_form(request: Request) -> Fields:

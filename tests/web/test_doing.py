@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.web.reading import check_page, read
 from tests.web.site import BASE, Site, csrf_of
 
@@ -51,6 +53,15 @@ def test_extra_flags_that_are_no_json_say_where(site: Site) -> None:
         answer = client.post("/backends/new", data=data)
     assert answer.status_code == 422
     assert "extra_flags is not JSON" in answer.text
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400"])
+def test_a_number_that_json_cannot_say_is_named_at_its_field(site: Site, number: str) -> None:
+    with site.as_("operator") as client:
+        form = {"csrf": csrf_of(client), "name": "x", "prompt_set_id": "1", "backend_ids": str(site.backend_id)}
+        answer = client.post("/runs", data={**form, "chat_template_kwargs": f'{{"a": {number}}}'})
+    assert answer.status_code == 422
+    assert "chat_template_kwargs is not JSON" in answer.text
 
 
 def test_attach_start_and_delete_a_backend(own_site: Site) -> None:
