@@ -108,6 +108,12 @@ KNOWN_FAILURES: tuple[Known, ...] = (
         "Nothing to change: the next start takes another port. If it recurs, end what takes ports on this machine.",
     ),
     _known(
+        "inner_port_in_use",
+        r"EADDRINUSE|[Aa]ddress already in use",
+        "Another process holds a port that the server needs for itself (between its ranks, or for NCCL).",
+        "Start it again: it takes other ports, unless launch.dist_init_addr or extra_flags name one; then name a free one.",
+    ),
+    _known(
         "kv_pool_too_small",
         r"Not enough memory\. Please try to increase --mem-fraction-static",
         "After the weights were loaded no memory was left for the KV cache.",

@@ -45,6 +45,12 @@ NOISE = [
             "port",
         ),
         (
+            "RuntimeError: The server socket has failed to listen on any local network address. port: 29500, name: EADDRINUSE",
+            "inner_port_in_use",
+            "Start it again",
+        ),
+        ("zmq.error.ZMQError: Address already in use (addr='tcp://127.0.0.1:5557')", "inner_port_in_use", "port"),
+        (
             "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
             "kv_pool_too_small",
             "RAISE",
