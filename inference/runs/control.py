@@ -196,13 +196,21 @@ def delete_run(ctx: Context, run_id: int) -> None:
 
 
 def check_action(s: Session, run_id: int, action: str, states: Sequence[str]) -> Run:
-    """The run, if it is in one of these states.
+    """The run, if it is in one of these states, locked: of two regenerates at once each gets a generation of its own.
+
+    Args:
+        s: a write session.
+        run_id: the run.
+        action: its name, for the sentence.
+        states: those that allow it.
 
     Raises:
         NotFound: no such run.
         Conflict: `illegal_move`, with the actions that are legal now.
     """
-    run = get_run(s, run_id)
+    run = s.get(Run, run_id, with_for_update=True, populate_existing=True)
+    if run is None:
+        raise NotFound("run", run_id)
     if run.state not in states:
         allowed = run_actions(s, run)
         raise Conflict(

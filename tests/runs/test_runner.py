@@ -1,12 +1,14 @@
 """What a runner promises: every sample once, exactly as the server sent it, and a named reason for each that failed."""
 
 import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from db.errors import Invalid
 from db.filters import parse_body
-from db.tables import Backend
+from db.tables import Backend, Run
 from inference.runs.control import cancel_run, pause_run, regenerate, resume_run, retry_failed
 from tests.support.fake_sglang import RECORDED_ANSWER, Answer, FakeSglang
 from tests.support.fake_sglang.script import Call
@@ -436,3 +438,25 @@ def test_progress_is_written_and_says_how_far(shop: Workshop, fake_sglang: FakeS
     assert moving
     assert moving[0]["eta_s"] is not None
     assert shop.run(run_id).progress["eta_s"] == 0
+
+
+def test_two_regenerates_at_once_keep_each_its_own_sampling(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    run_id = shop.launch(shop.prompts(4), shop.backend(fake_sglang), guard=None)
+    shop.work(run_id)
+    with shop.ctx.db.write() as s:
+        s.get_one(Run, run_id).state = "paused"  # one that has ended is queued by the first, and refuses the second
+
+    def again(category: str, temperature: float) -> None:
+        with shop.ctx.db.write() as s:
+            regenerate(s, shop.ctx, run_id, parse_body({"category": category}), sampling={"temperature": temperature})
+
+    with ThreadPoolExecutor(1) as thread:
+        with shop.ctx.db.write() as s:
+            regenerate(s, shop.ctx, run_id, parse_body({"category": "a"}), sampling={"temperature": 0.1})
+            other = thread.submit(again, "b", 0.2)
+            time.sleep(0.5)  # by now the other one waits for this transaction, or has read what it should not
+        other.result()
+    with shop.ctx.db.read() as s:
+        run = s.get_one(Run, run_id)
+        assert run.overrides == {"1": {"sampling": {"temperature": 0.1}}, "2": {"sampling": {"temperature": 0.2}}}
+    assert {(sample.category, sample.generation) for sample in shop.samples(run_id)} == {("a", 1), ("b", 2)}
