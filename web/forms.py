@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
@@ -15,6 +16,8 @@ from inference.tokens.errors import TokensError
 from inference.tokens.numbers import as_spelled, as_whole
 
 Model = TypeVar("Model", bound=BaseModel)
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 REFUSALS = (DomainError, TokensError, ValidationError)
 """What a form's page shows beside the form, instead of an error page."""
@@ -90,7 +93,25 @@ class Fields:
             raise Invalid("not_json", f"{name} is not JSON{where}: it takes a JSON {what}.", field=name) from error
         if not isinstance(read, kind):
             raise Invalid("not_json", f"{name} takes a JSON {what}.", field=name)
+        if "\\u" in value and not _storable(read):
+            raise Invalid(
+                "not_json", f"{name} holds U+0000 or half a surrogate pair, which cannot be stored.", field=name
+            )
         return read
+
+
+def _storable(value: object) -> bool:
+    """Whether every text in it can be stored and shown. Walks without recursion: depth is the sender's choice."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending += [*item.keys(), *item.values()]
+        elif isinstance(item, list):
+            pending += item
+        elif isinstance(item, str) and _UNSTORABLE.search(item):
+            return False
+    return True
 
 
 def _finite(text: str) -> float:
@@ -102,9 +123,17 @@ def _finite(text: str) -> float:
 
 
 async def read_form(request: Request) -> Fields:
-    """The form that was sent."""
+    """The form that was sent.
+
+    Raises:
+        Invalid: `text_unstorable`, by the field's name.
+    """
     form: FormData = await request.form()
-    return Fields(tuple((name, value) for name, value in form.multi_items() if isinstance(value, str)))
+    items = tuple((name, value) for name, value in form.multi_items() if isinstance(value, str))
+    for name, value in items:
+        if _UNSTORABLE.search(value):
+            raise Invalid("text_unstorable", f"{name} holds U+0000, which no text here can: take it out.", field=name)
+    return Fields(items)
 
 
 Form = Annotated[Fields, Depends(read_form)]

@@ -12,6 +12,7 @@ from jinja2_fragments import render_block
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from api.auth import Identity, LoginForm, allows
+from api.auth.pages import local_path
 from api.errors import Problem
 from web import strip, words
 from web.assets import asset
@@ -165,4 +166,5 @@ def error_page(request: Request, problem: Problem) -> Response:
     referer = request.headers.get("referer", "")
     base = str(request.base_url)
     back = "/" + referer.removeprefix(base) if referer.startswith(base) else ""
+    back = back if local_path(back) == back else ""  # `//elsewhere` would lead there
     return page(request, "error.html", {"problem": problem, "heading": heading, "back": back}, status=problem.status)

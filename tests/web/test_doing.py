@@ -242,3 +242,34 @@ def test_operators_alone_change_things_by_page(site: Site) -> None:
             "/users",
         ):
             assert client.post(path, data={"csrf": csrf}).status_code == 403, path
+
+
+@pytest.mark.parametrize("text", ['{"a": "\\ud800"}', '{"\\u0000": 1}', '{"a": [[{"b": "x\\udfff"}]]}'])
+def test_json_in_a_form_with_text_that_nothing_can_store_is_refused_at_its_field(site: Site, text: str) -> None:
+    with site.as_("operator") as client:
+        form = {"csrf": csrf_of(client), "format": "input_ids_jsonl", "options": text}
+        answer = client.post(f"/runs/{site.run_id}/exports", data=form, headers={"accept": "application/json"})
+        assert (answer.status_code, answer.json()["code"], answer.json()["field"]) == (422, "not_json", "options")
+
+
+def test_a_form_with_a_nul_is_refused_on_every_database(site: Site) -> None:
+    with site.as_("reviewer") as client:
+        form = {"csrf": csrf_of(client), "body": "a\0b"}
+        answer = client.post(f"{site.sample(0)}/comments", data=form, headers={"accept": "application/json"})
+        assert (answer.status_code, answer.json()["field"]) == (422, "body")
+
+
+def test_a_disabled_user_gets_no_token(own_site: Site) -> None:
+    reviewer = own_site.people["reviewer"]
+    with own_site.as_("admin") as client:
+        csrf = csrf_of(client)
+        client.patch(f"/api/v1/users/{reviewer.id}", json={"disabled": True}, headers={"X-CSRF-Token": csrf})
+        assert client.post(f"/users/{reviewer.id}/token", data={"csrf": csrf}).status_code == 409
+
+
+def test_the_way_back_from_an_error_leads_to_no_other_site(site: Site) -> None:
+    with site.as_("reviewer") as client:
+        for referer, back in (("/runs?after=x", True), ("//evil.example/x", False), ("/\\evil.example", False)):
+            page = client.get("/runs/999999", headers={"referer": f"http://127.0.0.1{referer}"}).text
+            assert (">Back<" in page) == back
+            assert "evil.example" not in page

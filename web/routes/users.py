@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from api.auth import audit, create_token, users
 from api.deps import Admin, Ctx, Id
+from db.errors import Conflict
 from inference.context import Context
 from web.forms import REFUSALS, Fields, Form, Refusal, refusal
 from web.shell import Twin, page
@@ -60,6 +61,8 @@ def new_token(request: Request, user_id: Id, admin: Admin, ctx: Ctx) -> Response
     """Another token for a user, shown once."""
     with ctx.db.write() as session:
         user = users.get_user(session, user_id)
+        if user.disabled_at is not None:
+            raise Conflict("user_disabled", f"{user.name} is disabled: enable them first.", allowed=["enable"])
         _, secret = create_token(session, user_id, "made on the users page")
         audit.record(session, admin, "token.create", f"user/{user_id}")
         made = NewToken(user.name, secret)
