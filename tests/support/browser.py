@@ -12,10 +12,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import uvicorn
 from fastapi import FastAPI
 from playwright.sync_api import Browser, Playwright, sync_playwright
+
+from tests.support.absent import missing
 
 ARGUMENTS = (
     "--headless",
@@ -39,10 +40,7 @@ def chromium_path() -> str:
     wanted = os.environ.get("DRAFTMILL_CHROMIUM")
     found = wanted if wanted and Path(wanted).exists() else next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
-        reason = "BROWSER TESTS DID NOT RUN: no Chromium (apt install chromium, or DRAFTMILL_CHROMIUM=/path)"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        missing("no Chromium (apt install chromium, or DRAFTMILL_CHROMIUM=/path)")
     return found
 
 

@@ -18,21 +18,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
-import pytest
 from psycopg import sql
 
 from db.engine import Database
 from db.migrate import upgrade
+from tests.support.absent import missing
 
 START_S = 60
 _TEMPLATE = "draftmill_template"
-
-
-def missing(what: str) -> None:
-    """Skip loudly, or fail where nothing may be missing (`CI=true`)."""
-    if os.environ.get("CI", "").lower() == "true":
-        pytest.fail(f"{what} (CI=true: nothing may be skipped)", pytrace=False)
-    pytest.skip(f"NOT TESTED: {what}")
 
 
 class PostgresCluster:
@@ -93,7 +86,6 @@ def postgres_cluster() -> Iterator[PostgresCluster]:
     programs = find_postgres()
     if programs is None:
         missing("PostgreSQL's server programs (initdb, postgres) are not installed: apt-get install postgresql")
-        raise AssertionError("unreachable: missing() raises")
     user = _server_user()
     folder = Path(tempfile.mkdtemp(prefix="draftmill-pg-"))
     password = secrets.token_hex(16)
@@ -126,8 +118,7 @@ def _server_user() -> str | None:
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name).pw_name
-    missing("PostgreSQL cannot run as root, and there is no user `postgres` or `nobody` to run it as")
-    raise AssertionError("unreachable: missing() raises")
+    return missing("PostgreSQL cannot run as root, and there is no user `postgres` or `nobody` to run it as")
 
 
 def _as(user: str | None) -> dict[str, object]:
