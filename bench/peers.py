@@ -13,8 +13,10 @@ import orjson
 import psutil
 
 from bench.measure import Peak, Row, cpu_of
+from bench.null_engine import VOCAB
 from inference.backends.engine import SHIM_DIR
 from inference.settings import cache_dir
+from tests.support.tiny_tokenizers import make_tokenizer
 
 SPECULATORS = (
     "speculators==0.9.0",
@@ -74,7 +76,9 @@ def _run(python: Path, site: Path, url: str, samples: int, in_flight: int) -> tu
         )
         out = Path(folder) / "out.jsonl"
         arguments = ["--endpoint", f"{url}/v1/chat/completions", "--dataset", str(prompts), "--outfile", str(out)]
-        arguments += ["--concurrency", str(in_flight), "--max-tokens", "4096", "--model", "null"]
+        arguments += ["--concurrency", str(in_flight), "--max-tokens", "4096"]
+        # it loads a tokenizer by the model's name; the null engine does not mind what it is called
+        arguments += ["--model", str(make_tokenizer(Path(folder) / "null", config={"vocab_size": VOCAB}))]
         paths = f"{site}:{SHIM_DIR}"
         with (Path(folder) / "said").open("w+") as said:
             process = psutil.Popen(

@@ -1,6 +1,8 @@
 """The main job on real SGLang: exact ids in, exact ids out, cut, judged, exported."""
 
+import contextlib
 import json
+import sqlite3
 from typing import Any
 
 import pytest
@@ -73,12 +75,12 @@ def test_the_probe_shows_what_text_and_chat_lose(backend: Any) -> None:
 
 
 def test_no_key_of_the_server_is_shown_anywhere(app: LiveApp, backend: Any) -> None:
-    config = next((app.data_dir / "logs").rglob("*.yaml"), None) or next(app.data_dir.rglob("*.yaml"))
-    key = next(
-        line.split(":", 1)[1].strip().strip("'\"") for line in config.read_text().splitlines() if "api-key" in line
-    )
+    with contextlib.closing(sqlite3.connect(app.data_dir / "draftmill.sqlite")) as database:
+        (key,) = database.execute("SELECT api_key FROM backends WHERE id = ?", [backend["id"]]).fetchone()
     assert len(key) >= 16
-    assert config.stat().st_mode & 0o077 == 0
+    assert not list(app.data_dir.rglob("*.yaml")), "the file that told the server its key is gone once it was read"
+    for file in app.data_dir.rglob("*"):
+        assert file.stat().st_mode & 0o077 == 0, file
     shown = json.dumps(app.get(f"/backends/{backend['id']}"))
     shown += json.dumps(app.get(f"/backends/{backend['id']}/events", limit=500))
     shown += app.request("GET", f"/backends/{backend['id']}/logs", params={"tail": 5000}).text
