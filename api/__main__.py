@@ -168,6 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             announcement += f"\nLog in once, within a day: {link}"
         config = uvicorn.Config(
             app,
+            proxy_headers="FORWARDED_ALLOW_IPS"
+            in os.environ,  # else a client names its own address to the log-in throttle
             access_log=False,  # addresses hold one-time codes
             server_header=False,
             ws="none",

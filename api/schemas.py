@@ -166,6 +166,9 @@ class ReviewBody(Body):
     verdict: Literal["good", "bad", "unsure"] | None = None
     tags: list[str] = Field([], max_length=100)
     note: str = ""
+    attempt: int | None = Field(
+        None, ge=1, description="The attempt you looked at: a newer one is then not judged unseen."
+    )
 
 
 class NewComment(Body):

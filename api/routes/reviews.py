@@ -31,7 +31,9 @@ def put_review(
     response: Response,
 ) -> MyReview:
     """My whole word on the current attempt; what is left out is taken away. `ETag` and `If-Match` are its version."""
-    mine = reviews.put_review(session, sample_id, user.id, body.verdict, body.tags, body.note, version)
+    mine = reviews.put_review(
+        session, sample_id, user.id, body.verdict, body.tags, body.note, version, attempt=body.attempt
+    )
     audit("review.put", f"sample/{sample_id}", verdict=body.verdict, tags=body.tags)
     return _tagged(response, mine)
 

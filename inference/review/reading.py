@@ -57,6 +57,11 @@ def segment_views(
     return [_segment_view(bound, tokenizer, output, segment, tools) for segment in segments]
 
 
+def bare_segment_views(segments: Sequence[Segment]) -> list[SegmentView]:
+    """Segments by their ranges alone, for when the tokenizer that would give their text is gone."""
+    return [SegmentView(kind=s.kind, start=s.start, end=s.end, text="", channel=s.channel) for s in segments]
+
+
 def stored_segments(rows: Sequence[Sequence[Any]]) -> list[Segment]:
     """Segments as an attempt's row keeps them."""
     return [Segment(row[0], row[1], row[2], row[3] if len(row) > 3 else None) for row in rows]  # noqa: PLR2004  (the channel is the fourth)

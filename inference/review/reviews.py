@@ -6,7 +6,7 @@ from typing import Final
 from sqlalchemy import delete
 from sqlmodel import Session, col, select
 
-from db.errors import Invalid, PreconditionFailed
+from db.errors import Conflict, Invalid, PreconditionFailed
 from db.queries.samples import reviews_of
 from db.tables import Review, Sample, SampleTag, Tag
 from db.types import now
@@ -40,6 +40,8 @@ def put_review(
     tags: Sequence[str],
     note: str,
     if_match: int | None = None,
+    *,
+    attempt: int | None = None,
 ) -> MyReview:
     """Say all of it at once: what is not in `tags` is taken off. No verdict, no tags and no note takes the review away.
 
@@ -51,14 +53,21 @@ def put_review(
         tags: names of existing tags.
         note: free text, at most 10,000 characters.
         if_match: the version that the caller saw (0 = none yet).
+        attempt: the attempt that the caller looked at; None judges the current one unseen.
 
     Raises:
         NotFound: no such sample.
         Invalid: `verdict_unknown`, `tag_unknown` (naming it and those there are), `note_too_long`.
-        Conflict: `nothing_to_review`, the sample has no attempt now.
+        Conflict: `nothing_to_review`, the sample has no attempt now; `attempt_changed`, it is not the one looked at.
         PreconditionFailed: `review_changed`.
     """
     sample = get_judged(s, sample_id)
+    if attempt is not None and attempt != sample.attempt:
+        raise Conflict(
+            "attempt_changed",
+            f"This sample was made again meanwhile: you looked at attempt {attempt}, now there is attempt "
+            f"{sample.attempt}. Look at it, then judge.",
+        )
     if verdict is not None and verdict not in VERDICTS:
         raise Invalid(
             "verdict_unknown", f"A verdict is one of {', '.join(VERDICTS)} or null, not {verdict!r}.", field="verdict"

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sqlmodel import Session, col, select
 
-from db.errors import NotFound
+from db.errors import NotFound, Unavailable
 from db.idstore import AttemptIds
 from db.queries.samples import flags_of
 from db.tables import Attempt, Backend, BackendStart, Run, Sample
@@ -14,6 +14,7 @@ from inference.prompts.service import PromptData, prompt_bodies
 from inference.review.judged import get_sample
 from inference.review.reading import (
     Segmented,
+    bare_segment_views,
     flag_view_of,
     inspect_again,
     lens_of,
@@ -54,7 +55,8 @@ def sample_view(s: Session, ctx: Context, sample_id: int, user_id: int, attempt:
 
     Raises:
         NotFound: no such sample or attempt.
-        Unavailable: `tokenizer_gone`.
+
+    Without the run's tokenizer the segments have no text and a flag `tokenizer_gone` says why; all else is there.
     """
     sample = get_sample(s, sample_id)
     run = _run(s, sample)
@@ -156,8 +158,12 @@ def _read(
     ids = ctx.ids.get(sample.run_id, (sample.id, attempt.number))
     if ids is None or not len(ids.output_ids):
         return [], flags
-    lens = lens_of(ctx, run)
     segments = stored_segments(attempt.segments)
+    try:
+        lens = lens_of(ctx, run)
+    except Unavailable as error:  # ids, facts, flags and judgements are shown all the same
+        missing = FlagView(code=error.code, severity="info", start=None, end=None, message=error.message)
+        return bare_segment_views(segments), [missing, *flags]
     if not segments or not current:
         again = inspect_again(lens, ids, attempt.finish_reason, matched_value(attempt.finish_matched), body.tools)
         segments = segments or list(again.segmentation.segments)

@@ -32,6 +32,7 @@ def reset_samples(s: Session, run_id: int, ids: Sequence[int], *, generation: in
         How many samples there were.
     """
     deltas: Deltas = defaultdict(lambda: defaultdict(int))
+    _hold(s, ids)
     done = col(Sample.state) == "done"
     figures = sa_select(
         col(Sample.category),
@@ -75,6 +76,14 @@ def reset_samples(s: Session, run_id: int, ids: Sequence[int], *, generation: in
     return total
 
 
+def _hold(s: Session, ids: Sequence[int | None]) -> None:
+    """Lock the samples until the transaction ends, lowest id first, so that no result lands between counting and changing.
+
+    PostgreSQL alone: a write session on SQLite holds the whole database already, and the clause is left out there.
+    """
+    s.execute(select(col(Sample.id)).where(col(Sample.id).in_(ids)).order_by(col(Sample.id)).with_for_update())
+
+
 def move_all(s: Session, run_id: int, state: str, to: str, *, limit: int | None = None) -> int:
     """Move samples of one state to another (`in_flight` back to `pending` after a crash, `pending` to `skipped`).
 
@@ -94,7 +103,8 @@ def move_all(s: Session, run_id: int, state: str, to: str, *, limit: int | None 
     ids = s.exec(picked).all()
     for start in range(0, len(ids), 5000):
         batch = ids[start : start + 5000]
-        chosen = col(Sample.id).in_(batch)
+        chosen = col(Sample.id).in_(batch) & (col(Sample.state) == state)
+        _hold(s, batch)
         counts = s.exec(select(col(Sample.category), func.count()).where(chosen).group_by(col(Sample.category))).all()
         s.execute(update(Sample).where(chosen).values(state=to, lease=col(Sample.lease) + 1, updated_at=now()))
         apply_deltas(s, run_id, {category: {state: -count, to: count} for category, count in counts})

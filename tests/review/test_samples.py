@@ -1,8 +1,10 @@
 """A sample as people see it: every token in some segment, its text, its calls, its attempts, its neighbours."""
 
+import dataclasses
+
 import pytest
 
-from db.errors import Invalid, NotFound
+from db.errors import Conflict, Invalid, NotFound
 from db.filters import parse_body
 from inference.review.reviews import put_review
 from inference.review.samples import (
@@ -14,6 +16,7 @@ from inference.review.samples import (
     segment_ids,
 )
 from inference.runs.control import regenerate
+from inference.tokens.cache import TokenizerCache
 from tests.support.fake_sglang import FakeSglang
 from tests.support.workshop import MODEL, Workshop
 
@@ -164,3 +167,34 @@ def test_ids_of_no_run_are_segmented_and_bad_ones_are_named(shop: Workshop) -> N
         with pytest.raises(Invalid) as caught:
             segment_ids(shop.ctx, **given)
         assert caught.value.field == field
+
+
+def test_a_sample_is_shown_without_its_tokenizer_and_says_why(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    answer = [THINK, *ids_of(shop, "Plan."), UNTHINK, *ids_of(shop, "Done."), END]
+    fake_sglang.script = lambda _call: answer
+    user = shop.user()
+    run_id = shop.launch(shop.prompts(1), shop.backend(fake_sglang))
+    shop.work(run_id)
+    sample_id = shop.samples(run_id)[0].id
+    bare = dataclasses.replace(shop.ctx, tokenizers=TokenizerCache([], allow_remote_code=False))
+    with shop.ctx.db.read() as s:
+        view = sample_view(s, bare, sample_id, user)
+        tokens = sample_tokens(s, bare, sample_id)
+    assert [(segment.kind, segment.end) for segment in view.segments][-1] == ("control", len(answer))
+    assert {segment.text for segment in view.segments} == {""}
+    assert [flag.code for flag in view.flags] == ["tokenizer_gone"]
+    assert tokens.output_ids == answer, "the ids need no tokenizer"
+
+
+def test_an_answer_made_meanwhile_is_not_judged_unseen(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    user = shop.user()
+    run_id = shop.launch(shop.prompts(1), shop.backend(fake_sglang))
+    shop.work(run_id)
+    sample_id = shop.samples(run_id)[0].id
+    with shop.ctx.db.write() as s:
+        regenerate(s, shop.ctx, run_id, parse_body({}))
+    shop.work(run_id)
+    with shop.ctx.db.write() as s, pytest.raises(Conflict, match="you looked at attempt 1, now there is attempt 2"):
+        put_review(s, sample_id, user, "bad", [], "", attempt=1)
+    with shop.ctx.db.write() as s:
+        assert put_review(s, sample_id, user, "bad", [], "", attempt=2).verdict == "bad"

@@ -11,11 +11,10 @@ from starlette.responses import JSONResponse, Response
 from api.auth import Identity, audit
 from api.deps import Audit, Ctx, Id, Reviewer, WriteSession
 from api.errors import wants_page
-from db.errors import Conflict, DomainError, PreconditionFailed
+from db.errors import DomainError, PreconditionFailed
 from inference.context import Context
 from inference.review import reviews as reviewing
 from inference.review import samples as service
-from inference.review.judged import get_judged
 from inference.review.views import MyReview
 from web import sample as models
 from web.filters import PageFilter
@@ -51,16 +50,10 @@ def _save(ctx: Context, sample_id: int, user: Identity, form: Fields) -> MyRevie
     verdict = form.get("verdict") or None
     tags = form.all("tags")
     with ctx.db.write() as session:
-        current = get_judged(session, sample_id).attempt
-        seen = form.integer("attempt")
-        if seen is not None and seen != current:
-            raise Conflict(
-                "attempt_changed",
-                f"This sample was made again meanwhile: you looked at attempt {seen}, now there is attempt {current}. "
-                "Look at it, then judge.",
-            )
-        version = form.integer("version")
-        saved = reviewing.put_review(session, sample_id, user.id, verdict, tags, form.text("note"), version)
+        version, seen = form.integer("version"), form.integer("attempt")
+        saved = reviewing.put_review(
+            session, sample_id, user.id, verdict, tags, form.text("note"), version, attempt=seen
+        )
         audit.record(session, user, "review.put", f"sample/{sample_id}", {"verdict": verdict, "tags": tags})
         return saved
 
