@@ -1,7 +1,5 @@
 """The client of one SGLang server: one prompt a request, ids in and ids out.
 
-httpx speaks over the aiohttp transport, which costs a quarter of httpx's own at 64 requests in flight and a tenth at 512;
-the transport is called directly, since httpx's client around it (redirects, cookies, auth flows) would nearly double its cost.
 Proxies of the environment are never used, and nothing limits how long an answer may take but the caller's own timeout.
 """
 
@@ -16,12 +14,12 @@ import aiohttp
 import httpx
 import numpy as np
 import orjson
-from httpx_aiohttp import AiohttpTransport
+from yarl import URL
 
 from inference.backends.answers import GenerateError, Generation, Ids, read_generation, refusal
+from inference.backends.connections import CONNECT_TIMEOUT_S, Connections, chunks_of, to_url
 from inference.backends.health import HealthAnswer, check_health
 from inference.backends.serverinfo import redact
-from inference.backends.tls import tls_context
 
 __all__ = ["NEUTRAL_SAMPLING", "GenerateError", "Generation", "SglangClient", "new_rid"]
 
@@ -37,10 +35,6 @@ NEUTRAL_SAMPLING: dict[str, float | int] = {
 }
 """Sent for whatever a caller leaves out, so that no server default (or `--preferred-sampling-params`) ever decides"""
 
-KEEP_ALIVE_S = 3.0
-"""Idle connections are dropped before the server does it, which is after 5 s"""
-
-CONNECT_TIMEOUT_S = 10.0
 STALE_WINDOW_S = 1.0
 """A connection lost this soon after sending, before any byte of an answer, was stale; later it is the server that went"""
 
@@ -49,7 +43,6 @@ MAX_ANSWER = 256 * 2**20
 _TOO_LONG = "{} sends an answer without end: it was cut off after 256 MiB."
 
 OK, NOT_FOUND = 200, 404
-_TIMEOUTS = {"timeout": httpx.Timeout(None, connect=CONNECT_TIMEOUT_S).as_dict()}
 _RID_WIDTH = 32
 _Reset = aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionResetError
 
@@ -65,16 +58,9 @@ class SglangClient:
     def __init__(self, base_url: str, api_key: str | None = None, *, max_connections: int = 512) -> None:
         self.base_url = base_url.rstrip("/")
         self._api_key = api_key
-        self._headers = [
-            (b"host", httpx.URL(self.base_url).netloc),
-            (b"content-type", b"application/json"),
-            (b"accept-encoding", b"identity"),
-        ]
-        if api_key:
-            self._headers.append((b"authorization", f"Bearer {api_key}".encode()))
-        self._generate_url = httpx.URL(f"{self.base_url}/generate")
-        self._work = _transport(max_connections)
-        self._control = _transport(8)  # an abort must not queue behind the requests it is to end
+        self._generate_url = to_url(f"{self.base_url}/generate")
+        self._work = Connections(max_connections, api_key)
+        self._control = Connections(8, api_key)  # an abort must not queue behind the requests it is to end
 
     async def __aenter__(self) -> Self:
         return self
@@ -160,7 +146,7 @@ class SglangClient:
     ) -> Any:
         """Any other endpoint: its JSON, or None for an empty body. Raises GenerateError."""
         content = None if body is None else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
-        url = httpx.URL(f"{self.base_url}{path}")
+        url = to_url(f"{self.base_url}{path}")
         try:
             async with asyncio.timeout(timeout_s):
                 status, answer = await self._send(self._control, method, url, content, None)
@@ -187,47 +173,38 @@ class SglangClient:
         return info
 
     async def _send(
-        self, transport: AiohttpTransport, method: str, url: httpx.URL, content: bytes | None, rid: str | None
+        self, connections: Connections, method: str, url: URL, content: bytes | None, rid: str | None
     ) -> tuple[int, bytes]:
-        request = httpx.Request(method, url, headers=self._headers, content=content, extensions=_TIMEOUTS)
         try:
-            response = await transport.handle_async_request(request)
-            try:
-                # a proxy may compress unasked
-                stream = response.aiter_bytes() if "content-encoding" in response.headers else response.stream
+            async with connections.session().request(method, url, data=content, allow_redirects=False) as response:
                 chunks: list[bytes] = []
                 size = 0
-                async for chunk in stream:
+                async for chunk in chunks_of(response):
                     chunks.append(chunk)
                     size += len(chunk)
                     if size > MAX_ANSWER:
-                        raise GenerateError("malformed", response.status_code, _TOO_LONG.format(self.base_url), rid=rid)
-                return response.status_code, b"".join(chunks)
-            finally:
-                await response.aclose()
-        except httpx.TransportError as error:
+                        raise GenerateError("malformed", response.status, _TOO_LONG.format(self.base_url), rid=rid)
+                return response.status, chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        except (aiohttp.ClientError, ConnectionResetError) as error:
             raise self._failure(error, rid) from error
         except httpx.DecodingError:
             raise GenerateError(
                 "malformed", None, f"{self.base_url} sent a body that cannot be decompressed.", rid=rid
             ) from None
 
-    def _failure(self, error: httpx.TransportError, rid: str | None) -> Exception:
-        cause = error.__cause__
-        if isinstance(cause, _Reset) and not isinstance(cause, aiohttp.ClientConnectorError):
-            return _LostBeforeAnswerError(str(cause) or type(cause).__name__)
-        if isinstance(cause, aiohttp.ClientPayloadError):
+    def _failure(self, error: Exception, rid: str | None) -> Exception:
+        if isinstance(error, _Reset) and not isinstance(error, aiohttp.ClientConnectorError):
+            return _LostBeforeAnswerError(str(error) or type(error).__name__)
+        if isinstance(error, aiohttp.ClientResponseError):
+            message = f"{self.base_url} answered something that is not HTTP: {error.message}."
+            return GenerateError("malformed", None, message, rid=rid)
+        if isinstance(error, aiohttp.ClientPayloadError):
             message = f"{self.base_url} broke the connection off in the middle of its answer."
-        elif isinstance(cause, aiohttp.ServerTimeoutError):
+        elif isinstance(error, aiohttp.ServerTimeoutError):
             message = f"No connection to {self.base_url} within {CONNECT_TIMEOUT_S:g} s."
         else:
             message = f"{self.base_url} cannot be reached: {error or type(error).__name__}."
         return GenerateError("connection", None, message, rid=rid)
-
-
-def _transport(connections: int) -> AiohttpTransport:
-    limits = httpx.Limits(max_connections=connections, keepalive_expiry=KEEP_ALIVE_S)
-    return AiohttpTransport(verify=tls_context(), trust_env=False, limits=limits)
 
 
 class _LostBeforeAnswerError(Exception):
