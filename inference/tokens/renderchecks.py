@@ -174,6 +174,8 @@ def _control_in_prompt(rendered: Rendered) -> Iterator[RenderWarning]:
 
 
 def _none_in_prompt(rendered: Rendered) -> Iterator[RenderWarning]:
+    if "None" not in rendered.text and "{'" not in rendered.text:  # nearly every prompt: neither pattern can match
+        return
     source = json.dumps([rendered.prepared.messages, rendered.prepared.tools], ensure_ascii=False, default=str)
     known = source + (rendered.tokenizer.template or "")
     for pattern, what in ((_NONE, "the word None"), (_REPR, "a Python dictionary")):

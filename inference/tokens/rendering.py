@@ -5,6 +5,7 @@ can slip in. That this equals what the tokenizer itself would have made of the c
 """
 
 import datetime as dt
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -140,7 +141,7 @@ def _clock(given: Any) -> Any:
 
 def _encode(tokenizer: Tokenizer, text: str) -> Ids:
     try:
-        return as_ids(tokenizer.encode(text))
+        return np.frombuffer(array("I", tokenizer.encode(text)), dtype=np.uint32)  # a list of int it is, by its type
     except (TypeError, UnicodeEncodeError) as error:
         at = next((index for index, character in enumerate(text) if "\ud800" <= character <= "\udfff"), None)
         where = "" if at is None else f": an unpaired surrogate at character {at}"
