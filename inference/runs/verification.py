@@ -6,11 +6,14 @@ the prompt into `output_ids` (sglang#17240, #17323).
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from db.idstore import Ids
 from inference.backends.client import Generation
+
+_UNDER_LOCK: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +67,13 @@ def _echo(sent: Ids, answer: Generation) -> Refusal | None:
 
 
 def _ids(answer: Generation, vocab_size: int) -> Refusal | None:
-    # numpy lets go of the interpreter lock for arrays of this size, and the event loop would wait milliseconds to get it back
-    ids = answer.output_ids.tolist()
-    worst = max(ids)
+    # numpy lets go of the interpreter lock for arrays of more than 500, and the event loop would wait milliseconds for it
+    ids = answer.output_ids
+    worst = max(int(ids[start : start + _UNDER_LOCK].max()) for start in range(0, len(ids), _UNDER_LOCK))
     if worst >= vocab_size:
         return Refusal(
             "id_out_of_vocabulary",
-            f"Output id {ids.index(worst)} is {worst}, outside the model's vocabulary of {vocab_size}.",
+            f"Output id {int(ids.argmax())} is {worst}, outside the model's vocabulary of {vocab_size}.",
         )
     return None
 
