@@ -222,7 +222,7 @@ def test_two_backends_share_the_work(shop: Workshop, start_fake_sglang) -> None:
 
 
 def test_guard_pauses_a_run_whose_answers_are_all_cut_off(shop: Workshop, fake_sglang: FakeSglang) -> None:
-    fake_sglang.script = lambda _call: Answer(output_ids=[151667, 10061, 752, 151668, *range(300, 340)])
+    fake_sglang.script = lambda _call: Answer(output_ids=[151667, 10061, 752, 151668, *range(300, 340)], delay=0.02)
     run_id = shop.launch(shop.prompts(400), shop.backend(fake_sglang), sampling={"max_new_tokens": 8}, concurrency=8)
     shop.work(run_id)
     run = shop.run(run_id)
