@@ -48,16 +48,17 @@ def main() -> None:
     )
     print(f"load before: {os.getloadavg()[0]:.1f}\n", flush=True)
     print("| Client | in flight | samples/s | CPU-s per 1,000 samples | peak MB |\n|---|---|---|---|---|", flush=True)
-    per_id = 0.0
+    per_id = start_up = 0.0
     with null_engine(options.tokens) as url:
         for in_flight in (64, 512):
-            row, per_id = whole_path(url, options.samples, in_flight)
+            row, per_id, start_up = whole_path(url, options.samples, in_flight)
             print(row.markdown(), flush=True)
             print(floor(url, options.samples, in_flight).markdown(), flush=True)
         if not options.no_peers:
             print(speculators(url, options.samples, 64).markdown(), flush=True)
             print(specforge(64).markdown(), flush=True)
     print(f"\nids on disk: {per_id:.2f} bytes per output id (made-up ids, one in ten rare)")
+    print(f"once a worker, not in the table (start, tokenizer, probe): {start_up:.1f} CPU-s")
     print(f"segmentation and id checks: {inspection_ms(options.tokens):.2f} ms per sample of {options.tokens:,} ids")
 
 

@@ -1,6 +1,7 @@
 """Draftmill's whole path, as it runs: a real worker process, a database and an id store on disk, checks inline.
 
-Send, decode, verify, segment, check ids, commit durably. The app process is not in the way and not counted.
+Plan, render, send, decode, verify, segment, check ids, commit durably. The app process is not in the way and not counted.
+What the worker does once in its life (start, load the server's tokenizer, probe the server) is measured apart.
 """
 
 import asyncio
@@ -34,8 +35,8 @@ VOCAB = 151_936
 LIMIT_S = 600
 
 
-def whole_path(url: str, samples: int, in_flight: int) -> tuple[Row, float]:
-    """One run of `samples` against the engine at `url`; the row, and bytes on disk per output id."""
+def whole_path(url: str, samples: int, in_flight: int) -> tuple[Row, float, float]:
+    """One run of `samples` against the engine at `url`: the row, bytes on disk per output id, CPU seconds of start-up."""
     with tempfile.TemporaryDirectory(prefix="draftmill-bench-") as folder:
         root = Path(folder)
         model = make_tokenizer(root / "models" / "null", config={"vocab_size": VOCAB})
@@ -55,7 +56,7 @@ def whole_path(url: str, samples: int, in_flight: int) -> tuple[Row, float]:
             database.dispose()
 
 
-def _measure(ctx: Context, url: str, model: Path, samples: int, in_flight: int) -> tuple[Row, float]:
+def _measure(ctx: Context, url: str, model: Path, samples: int, in_flight: int) -> tuple[Row, float, float]:
     worker = subprocess.Popen(
         [sys.executable, "-m", "inference.worker"],
         cwd=ROOT,
@@ -67,7 +68,7 @@ def _measure(ctx: Context, url: str, model: Path, samples: int, in_flight: int) 
     try:
         process = psutil.Process(worker.pid)
         backend_id, prompt_set_id = _prepare(ctx, url, samples)
-        _wait(lambda: _state_of_backend(ctx, backend_id) == "ready", "the backend to be ready")
+        _wait(lambda: _is_probed(ctx, backend_id), "the backend to be ready and probed")
         new = NewRun(
             name="bench",
             prompt_set_id=prompt_set_id,
@@ -86,7 +87,7 @@ def _measure(ctx: Context, url: str, model: Path, samples: int, in_flight: int) 
             _wait(lambda: _done(ctx, run_id) >= samples, "the run to end")
             wall, cpu = time.perf_counter() - started, cpu_of(process) - before
         row = Row("Draftmill, whole path", in_flight, samples, wall, cpu, peak.mb)
-        return row, _bytes_per_id(ctx, run_id)
+        return row, _bytes_per_id(ctx, run_id), before
     finally:
         assert worker.stdin is not None
         worker.stdin.close()
@@ -111,9 +112,10 @@ def _prepare(ctx: Context, url: str, samples: int) -> tuple[int, int]:
     return backend_id, made.id
 
 
-def _state_of_backend(ctx: Context, backend_id: int) -> str:
+def _is_probed(ctx: Context, backend_id: int) -> bool:
     with ctx.db.read() as session:
-        return get_backend(session, backend_id).observed_state
+        backend = get_backend(session, backend_id)
+        return backend.observed_state == "ready" and bool(backend.probe)
 
 
 def _done(ctx: Context, run_id: int) -> int:
