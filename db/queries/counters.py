@@ -1,6 +1,7 @@
 """A run's counters: kept by whoever changes samples, in the same transaction, so that no page has to count."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from sqlalchemy import delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -21,17 +22,27 @@ def apply_deltas(s: Session, run_id: int, deltas: Mapping[str, Mapping[str, int]
     Raises:
         ValueError: a column is not one of `COUNTED`.
     """
-    insert = sqlite.insert if is_sqlite(s) else postgresql.insert
+    rows = []
     for category in sorted(deltas):  # one order for all: two transactions never wait for each other in a ring
         delta = {column: amount for column, amount in deltas[category].items() if amount}
         if unknown := delta.keys() - set(COUNTED):
             raise ValueError(f"no such counter: {', '.join(sorted(unknown))}")
-        if not delta:
-            continue
-        fresh = dict.fromkeys(COUNTED, 0) | delta
-        statement = insert(RunCategory).values(run_id=run_id, category=category, **fresh)
-        sums = {column: getattr(RunCategory, column) + amount for column, amount in delta.items()}
-        s.execute(statement.on_conflict_do_update(index_elements=["run_id", "category"], set_=sums))
+        if delta:
+            rows.append({"run_id": run_id, "category": category, **_NOTHING, **delta})
+    if rows:
+        s.flush()
+        s.connection().execute(_ADD_SQLITE if is_sqlite(s) else _ADD_POSTGRESQL, rows)
+
+
+def _addition(statement: Any) -> Any:
+    sums = {name: _TABLE.c[name] + statement.excluded[name] for name in COUNTED}
+    return statement.on_conflict_do_update(index_elements=["run_id", "category"], set_=sums)
+
+
+_TABLE: Any = RunCategory.__table__  # type: ignore[attr-defined]  # SQLModel adds it; mypy sees the class alone
+_NOTHING = dict.fromkeys(COUNTED, 0)
+_ADD_SQLITE = _addition(sqlite.insert(_TABLE))  # made once: making one costs more than carrying it out
+_ADD_POSTGRESQL = _addition(postgresql.insert(_TABLE))
 
 
 def counters(s: Session, run_id: int) -> dict[str, dict[str, int]]:

@@ -197,8 +197,9 @@ def prompt_bodies(s: Session, prompt_ids: Collection[int]) -> dict[int, PromptDa
     """The bodies of these prompts, by id; one that does not exist is left out."""
     if not prompt_ids:
         return {}
-    rows = s.exec(select(PromptBody).where(any_of(PromptBody.prompt_id, prompt_ids, sqlite=is_sqlite(s))))
-    return {row.prompt_id: PromptData(loads(row.messages), loads(row.tools) if row.tools else None) for row in rows}
+    columns = select(col(PromptBody.prompt_id), col(PromptBody.messages), col(PromptBody.tools))
+    rows = s.exec(columns.where(any_of(PromptBody.prompt_id, prompt_ids, sqlite=is_sqlite(s))))
+    return {number: PromptData(loads(messages), loads(tools) if tools else None) for number, messages, tools in rows}
 
 
 def delete_prompt_set(ctx: Context, prompt_set_id: int) -> None:

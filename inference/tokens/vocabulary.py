@@ -120,10 +120,12 @@ class Vocabulary:
     def ids_holding(self, parts: frozenset[bytes]) -> NDArray[np.bool_]:
         """`bool[size + 1]`: which ordinary tokens hold one of the parts; the last entry stands for every id past the vocabulary."""
         table = np.zeros(self.size + 1, dtype=np.bool_)
+        single = frozenset(part[0] for part in parts if len(part) == 1)
+        longer = [part for part in parts if len(part) != 1]
         for number in range(self.size):
             if number not in self.added:
                 data = self._read(number)
-                table[number] = any(part in data for part in parts)
+                table[number] = not single.isdisjoint(data) or any(part in data for part in longer)
         return table
 
     @cached_property
