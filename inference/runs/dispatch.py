@@ -23,8 +23,8 @@ from inference.runs.writer import DISK_ERRORS, ResultWriter
 
 log = structlog.get_logger(__name__)
 
-AHEAD: Final = 128
-"""Samples leased and rendered ahead of those in flight"""
+AHEAD: Final = 256
+"""Samples leased and rendered ahead of those in flight; more are taken up when half of them are left"""
 LARGEST_LEASE: Final = 1024
 BACKLOG: Final = 2048
 """Results waiting for the disk, above which nothing more is sent"""
@@ -99,7 +99,7 @@ class Dispatcher:
                     self._start(queue.popleft(), lane)
         waiting = sum(map(len, self._ready.values()))
         room = self._lanes.room()
-        if self._refill is None and not self.exhausted and waiting < AHEAD and room:
+        if self._refill is None and not self.exhausted and waiting <= AHEAD // 2 and room:
             wanted = max(AHEAD // 2, min(room + AHEAD - self.active - waiting, LARGEST_LEASE))
             self._refill = asyncio.create_task(self._take_up(wanted))
             self._refill.add_done_callback(self.ended)
