@@ -25,6 +25,7 @@ _MARKUP = re.compile(
 )
 """No match goes past the next `<` of its kind, so that 64 kB of opening brackets cost no more than 64 kB of anything"""
 _ID_LIMIT = 2**32
+_UNDER_LOCK = 500
 _FINISH_TYPES = ("stop", "length", "abort")
 
 
@@ -150,15 +151,21 @@ def _finish(reason: object, body: bytes, rid: str) -> tuple[str, int | str | Non
 def _ids(value: object, name: str, body: bytes, rid: str) -> Ids:
     if not isinstance(value, list):
         raise _malformed(f"{name} is {'missing' if value is None else _shown(value)}, not a list of ids", body, rid)
-    if (b"true" in body or b"false" in body) and bool in set(map(type, value)):  # a bool would pass for 0 or 1
-        raise _malformed(f"{name} holds something that is no integer", body, rid)
     try:
-        return np.frombuffer(array("I", value), dtype=np.uint32)  # a quarter of the cost of np.array on a list
+        ids = np.frombuffer(array("I", value), dtype=np.uint32)  # a quarter of the cost of np.array on a list
     except TypeError:
         raise _malformed(f"{name} holds something that is no integer", body, rid) from None
     except OverflowError:
         wrong = next(item for item in value if not 0 <= item < _ID_LIMIT)
         raise _malformed(f"{name} holds {wrong}, which is no token id", body, rid) from None
+    if _may_hold_bool(ids) and bool in set(map(type, value)):
+        raise _malformed(f"{name} holds something that is no integer", body, rid)
+    return ids
+
+
+def _may_hold_bool(ids: Ids) -> bool:
+    """Whether any id is 0 or 1, which is what a bool passes for; in pieces for which numpy keeps the interpreter lock."""
+    return any(ids[start : start + _UNDER_LOCK].min() <= 1 for start in range(0, len(ids), _UNDER_LOCK))
 
 
 def _count(meta: dict[str, Any], name: str, body: bytes, rid: str) -> int:
