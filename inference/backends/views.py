@@ -29,6 +29,8 @@ class EvidenceView(View):
 class BackendErrorView(View):
     """The last failure: what happened, what to change, and the log lines that say it."""
 
+    code: str = ""
+    """Which known failure it is (`inference.backends.failures`); empty where it is none of them"""
     summary: str
     cure: str = ""
     lines: list[str] = Field(default_factory=list)

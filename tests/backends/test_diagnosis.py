@@ -4,6 +4,7 @@ import pytest
 
 from inference.backends.diagnosis import diagnose, seen_while_alive
 from inference.backends.failures import KNOWN_FAILURES
+from inference.backends.views import BackendErrorView
 
 NOISE = [
     "[t] Ignore import error when loading sglang.srt.models.mamba: No module named 'torchaudio'",
@@ -154,3 +155,11 @@ def test_every_known_failure_says_what_to_do() -> None:
         groups = ["x"] * known.pattern.groups
         assert known.summary.format(*groups).endswith(".")
         assert known.cure.format(*groups).endswith(".")
+
+
+@pytest.mark.parametrize("exit_code", [-9, 0, 1, 3, None])
+def test_every_diagnosis_can_be_shown_as_it_is_stored(exit_code: int | None) -> None:
+    for lines in (NOISE, [*NOISE, "Subprocess scheduler_0 (pid=7) crashed with exit code -9. Triggering SIGQUIT"]):
+        stored = diagnose(lines, exit_code, ever_ready=True).to_json()
+        shown = BackendErrorView.model_validate(stored)
+        assert (shown.code, shown.summary) == (stored["code"], stored["summary"])

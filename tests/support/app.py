@@ -35,7 +35,7 @@ class LiveApp:
         """Start the process and wait until it answers ready."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTMILL_")}
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        with (self.data_dir / "app.log").open("ab") as log:
+        with os.fdopen(os.open(self.data_dir / "app.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "api", "--port", "0", "--data-dir", str(self.data_dir), "--print-login-link"],
                 cwd=ROOT,
