@@ -210,7 +210,7 @@ def run(app: App, prompts: Any, server: Any) -> Any:
         "/runs",
         {"name": RUN, "prompt_set_id": prompts["id"], "backend_ids": [server["id"]], "concurrency": CONCURRENCY},
     )
-    say(f"run: launched, {sum(v for k, v in made['counts'].items() if k != 'flagged')} samples planned so far")
+    say("run: launched")
     return made
 
 
