@@ -50,13 +50,18 @@ def whole_path(url: str, samples: int, in_flight: int) -> tuple[Row, float, floa
             tokenizers=TokenizerCache(settings.model_roots, settings.allow_remote_code),
         )
         try:
-            return _measure(ctx, url, model, samples, in_flight)
+            row, before, run_id = _measure(ctx, url, model, samples, in_flight)
+            return (
+                row,
+                _bytes_per_id(ctx, run_id),
+                before,
+            )  # the worker has ended: what its log still held is in the file
         finally:
             ctx.ids.close()
             database.dispose()
 
 
-def _measure(ctx: Context, url: str, model: Path, samples: int, in_flight: int) -> tuple[Row, float, float]:
+def _measure(ctx: Context, url: str, model: Path, samples: int, in_flight: int) -> tuple[Row, float, int]:
     worker = subprocess.Popen(
         [sys.executable, "-m", "inference.worker"],
         cwd=ROOT,
@@ -87,7 +92,7 @@ def _measure(ctx: Context, url: str, model: Path, samples: int, in_flight: int) 
             _wait(lambda: _done(ctx, run_id) >= samples, "the run to end")
             wall, cpu = time.perf_counter() - started, cpu_of(process) - before
         row = Row("Draftmill, whole path", in_flight, samples, wall, cpu, peak.mb)
-        return row, _bytes_per_id(ctx, run_id), before
+        return row, before, run_id
     finally:
         assert worker.stdin is not None
         worker.stdin.close()
