@@ -142,7 +142,7 @@ class Attempt(SQLModel, table=True):
     flag_count: int = 0
     preview: str = Field(default="", max_length=240)
     segments: list[Any] = Field(default_factory=list, sa_type=Json)
-    """[[kind, start, end, extra?], …] as `inference.tokens.segments` made them"""
+    """[[kind, start, end, extra?], …] as `inference.tokens.segmentation.segments` made them"""
     sampling: dict[str, Any] = Field(default_factory=dict, sa_type=Json)
     """What was sent for this attempt, when it differs from the run's settings (seed, lowered budget, regenerate's changes)"""
     backend_id: int | None = None

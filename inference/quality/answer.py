@@ -5,7 +5,7 @@ from typing import Any
 
 from inference.tokens.binding import BoundFormat
 from inference.tokens.ids import Ids
-from inference.tokens.segments import Segment, Segmentation
+from inference.tokens.segmentation.segments import Segment, Segmentation
 from inference.tokens.tokenizer import Tokenizer
 
 

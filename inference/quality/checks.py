@@ -7,9 +7,9 @@ import numpy as np
 from inference.quality.answer import Answer
 from inference.quality.flags import Flag, Severity, flag
 from inference.quality.repetition import LEAST_TOKENS, find_loop
-from inference.quality.spelled import find_spelled
 from inference.quality.toolchecks import check_calls
-from inference.tokens.roles import Role
+from inference.tokens.segmentation.roles import Role
+from inference.tokens.segmentation.spelling import find_spelled
 
 Check = Callable[[Answer], list[Flag]]
 _MOST_BLOCKS = 100  # of reasoning looked at one by one

@@ -15,7 +15,7 @@ from inference.quality.checks import CHECKS
 from inference.quality.flags import Flag, in_order
 from inference.tokens.binding import BoundFormat
 from inference.tokens.ids import as_ids
-from inference.tokens.segments import KINDS, Segmentation
+from inference.tokens.segmentation.segments import KINDS, Segmentation
 from inference.tokens.tokenizer import Tokenizer
 
 PREVIEW_CHARACTERS = 200

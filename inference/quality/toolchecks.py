@@ -3,7 +3,7 @@
 from inference.quality.answer import Answer
 from inference.quality.flags import Flag, flag
 from inference.tokens.schema import check_call
-from inference.tokens.segments import Segment
+from inference.tokens.segmentation.segments import Segment
 from inference.tokens.toolcalls import read_calls, token_at
 
 

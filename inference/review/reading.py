@@ -22,7 +22,7 @@ from inference.tokens import formats
 from inference.tokens.errors import TokensError
 from inference.tokens.formats import BoundFormat
 from inference.tokens.pieces import pieces
-from inference.tokens.segments import Segment
+from inference.tokens.segmentation.segments import Segment
 from inference.tokens.tokenizer import Tokenizer
 from inference.tokens.toolcalls import read_call
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.tokens.blocks import segment_blocks
 from inference.tokens.declaration import TokenFormat
 from inference.tokens.errors import TokensError
 from inference.tokens.ids import Ids, as_ids
-from inference.tokens.roles import Marks, Role
-from inference.tokens.segments import PromptState, Segmentation
+from inference.tokens.segmentation.blocks import segment_blocks
+from inference.tokens.segmentation.roles import Marks, Role
+from inference.tokens.segmentation.segments import PromptState, Segmentation
 from inference.tokens.tokenizer import Tokenizer
 
 RoleTable = NDArray[np.uint8]

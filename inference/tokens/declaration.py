@@ -14,7 +14,7 @@ from inference.tokens.payloads.payload import Payload, ToolCall
 if TYPE_CHECKING:
     from inference.tokens.binding import BoundFormat
     from inference.tokens.ids import Ids
-    from inference.tokens.segments import PromptState, Segmentation
+    from inference.tokens.segmentation.segments import PromptState, Segmentation
 
 PayloadReader = Callable[[Payload], tuple[ToolCall, ...]]
 Segmenter = Callable[["BoundFormat", "PromptState", "Ids", frozenset[int]], "Segmentation"]

@@ -3,7 +3,7 @@
 import pytest
 
 from inference.quality.flags import FLAG_CODES
-from inference.tokens.segments import KINDS
+from inference.tokens.segmentation.segments import KINDS
 from tests.support.families import CLOSED, OPENED, SILENT, Family
 
 END = "<|im_end|>"

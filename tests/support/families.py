@@ -8,7 +8,7 @@ from typing import Any
 from inference.quality.inspection import Inspection, inspect
 from inference.tokens.cache import TokenizerCache
 from inference.tokens.formats import BoundFormat, bind, get_format
-from inference.tokens.segments import Segmentation
+from inference.tokens.segmentation.segments import Segmentation
 from inference.tokens.tokenizer import Tokenizer
 from tests.support import tiny_tokenizers as tiny
 

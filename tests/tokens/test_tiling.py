@@ -9,7 +9,7 @@ from inference.quality.flags import FLAG_CODES
 from inference.quality.inspection import inspect
 from inference.tokens.binding import BoundFormat
 from inference.tokens.formats import all_formats
-from inference.tokens.segments import KINDS, Segmentation
+from inference.tokens.segmentation.segments import KINDS, Segmentation
 from tests.support.families import CLOSED, OPENED, PROMPTS, SILENT, Family
 
 FAMILIES = sorted(PROMPTS)

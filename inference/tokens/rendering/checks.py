@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from inference.tokens.declaration import TokenFormat
 from inference.tokens.ids import Ids
-from inference.tokens.messages import REASONING_KEYS, Message, Prepared, RenderWarning, texts_of
+from inference.tokens.rendering.messages import REASONING_KEYS, Message, Prepared, RenderWarning, texts_of
 from inference.tokens.tokenizer import Tokenizer
 
 _SHORT = 32  # a text this short may be found by accident

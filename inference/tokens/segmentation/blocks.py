@@ -14,8 +14,16 @@ Where the rules leave room, this is how they are read:
 from collections.abc import Callable
 
 from inference.tokens.ids import Ids
-from inference.tokens.roles import Marks, Role
-from inference.tokens.segments import Ending, Note, PromptState, Reasoning, Segment, Segmentation, SegmentKind
+from inference.tokens.segmentation.roles import Marks, Role
+from inference.tokens.segmentation.segments import (
+    Ending,
+    Note,
+    PromptState,
+    Reasoning,
+    Segment,
+    Segmentation,
+    SegmentKind,
+)
 from inference.tokens.tokenizer import Tokenizer
 
 

@@ -6,7 +6,7 @@ positions of the output ids.
 
 from typing import Literal, NamedTuple
 
-from inference.tokens.roles import Marks
+from inference.tokens.segmentation.roles import Marks
 
 SegmentKind = Literal["reasoning", "content", "tool_call", "control", "malformed"]
 Ending = Literal["close", "tool_call", "stop", "end"]

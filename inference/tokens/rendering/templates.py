@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from inference.tokens.errors import TokensError
-from inference.tokens.messages import Prepared
 from inference.tokens.numbers import to_json
+from inference.tokens.rendering.messages import Prepared
 from inference.tokens.tokenizer import Tokenizer
 
 
