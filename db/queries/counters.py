@@ -10,7 +10,10 @@ from sqlmodel import Session, col
 from db.queries.conditions import is_sqlite
 from db.tables import RunCategory, Sample, SampleFlag
 
-COUNTED = ("pending", "in_flight", "done", "failed", "skipped", "flagged", "prompt_tokens", "completion_tokens")
+COUNTED = (
+    *("pending", "in_flight", "done", "failed", "skipped"),
+    *("flagged", "checked", "prompt_tokens", "completion_tokens"),
+)
 FLAGGED_SEVERITIES = ("warning", "error")
 
 
@@ -73,6 +76,10 @@ def _count(s: Session, run_id: int) -> dict[str, dict[str, int]]:
         row[state] = count
         if state == "done":
             row |= {"prompt_tokens": int(prompt), "completion_tokens": int(completion)}
+    looked_at = (col(Sample.text_checked) == col(Sample.attempt)) & (col(Sample.attempt) > 0)
+    by_check = select(col(Sample.category), func.count()).where(in_run, done, looked_at)
+    for category, count in s.execute(by_check.group_by(col(Sample.category))):
+        found[category]["checked"] = count
     flagged = select(col(SampleFlag.sample_id)).where(
         col(SampleFlag.run_id) == run_id, col(SampleFlag.severity).in_(FLAGGED_SEVERITIES)
     )

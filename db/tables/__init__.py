@@ -19,6 +19,7 @@ from db.tables.exports import Export  # noqa: E402
 from db.tables.payloads import Payload  # noqa: E402
 from db.tables.people import AccessToken, AuditEntry, IdempotencyKey, LoginLink, User, WebSession  # noqa: E402
 from db.tables.prompts import Prompt, PromptBody, PromptError, PromptSet  # noqa: E402
+from db.tables.rederivations import Rederivation  # noqa: E402
 from db.tables.review import Comment, Review, SampleTag, Tag  # noqa: E402
 from db.tables.runs import Attempt, Run, RunBackend, RunCategory, RunEvent, Sample, SampleFlag  # noqa: E402
 
@@ -43,6 +44,7 @@ __all__ = [
     "PromptBody",
     "PromptError",
     "PromptSet",
+    "Rederivation",
     "Review",
     "Run",
     "RunBackend",

@@ -3,10 +3,13 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Index, Text, UniqueConstraint
+from sqlalchemy import Index, Text, UniqueConstraint, text
 from sqlmodel import Field, SQLModel
 
 from db.types import Big, Json, UtcTime, now
+
+UNCHECKED = "state = 'done' AND text_checked <> attempt"
+"""Which samples the checks behind a run have yet to look at: a partial index knows them, found by these very words"""
 
 
 class Run(SQLModel, table=True):
@@ -31,6 +34,12 @@ class Run(SQLModel, table=True):
     """{generation: {sampling, backend_ids}}: what a regenerate changed for the samples that carry its generation"""
     progress: dict[str, Any] = Field(default_factory=dict, sa_type=Json)
     """{samples_per_s, tokens_per_s, eta_s, in_flight, at}: the worker's last word"""
+    token_format: str | None = Field(default=None, max_length=60)
+    """The format its ids are read by since a rederive named another one; None: that of the settings"""
+    collection_due: int = 0
+    """Grows when answers come or go; set to 0 once the checks over all of its samples have seen them as they are"""
+    check_trouble: str = Field(default="", sa_type=Text)
+    """Why the checks behind the run cannot be made, in words"""
     created_by: int | None = Field(default=None, foreign_key="users.id", ondelete="SET NULL")
     created_at: datetime = Field(default_factory=now, sa_type=UtcTime)
     started_at: datetime | None = Field(default=None, sa_type=UtcTime)
@@ -57,6 +66,8 @@ class RunCategory(SQLModel, table=True):
     failed: int = 0
     skipped: int = 0
     flagged: int = 0
+    checked: int = 0
+    """Done samples whose text was looked at"""
     prompt_tokens: int = Field(default=0, sa_type=Big)
     completion_tokens: int = Field(default=0, sa_type=Big)
 
@@ -87,6 +98,7 @@ class Sample(SQLModel, table=True):
         Index("ix_samples_run_finish", "run_id", "finish_reason", "id"),
         Index("ix_samples_run_len", "run_id", "completion_tokens", "id"),
         Index("ix_samples_run_source", "run_id", "source_id", "id"),
+        Index("ix_samples_unchecked", "run_id", "id", sqlite_where=text(UNCHECKED), postgresql_where=text(UNCHECKED)),
     )
     id: int | None = Field(default=None, primary_key=True, sa_type=Big)
     run_id: int = Field(foreign_key="runs.id", ondelete="CASCADE")
@@ -115,6 +127,10 @@ class Sample(SQLModel, table=True):
     """Bit set of segment kinds, `db.kinds`"""
     flag_count: int = 0
     """Flags of severity warning or error; notes (info) are listed and not counted"""
+    text_checked: int = 0
+    """Number of the attempt whose text was looked at last; 0 = none yet"""
+    answer_hash: int | None = Field(default=None, sa_type=Big)
+    """Of the answer's content and calls, to find identical ones; None where it has none, or was not looked at"""
     preview: str = Field(default="", max_length=240)
     """The answer's beginning"""
     error_code: str | None = Field(default=None, max_length=60)

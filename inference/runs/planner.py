@@ -77,6 +77,7 @@ def _insert(s: Session, run_id: int, settings: RunSettings, prompts: list[Prompt
                 "generation": 0,
                 "kinds": 0,
                 "flag_count": 0,
+                "text_checked": 0,
                 "preview": "",
                 "updated_at": at,
             }

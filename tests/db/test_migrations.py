@@ -31,8 +31,9 @@ def populate(database: Database) -> Stored:
     with database.engine.connect().execution_options(draftmill_write=True) as connection, connection.begin():
         for table in SQLModel.metadata.sorted_tables:
             columns = [c for c in table.columns if c.name in present.get(table.name, ())]
-            if columns:
-                connection.execute(table.insert(), [{c.name: value_for(c, n) for c in columns} for n in (1, 2)])
+            if columns:  # a table of these columns alone: the models' own defaults know columns that are not there yet
+                there = sa.table(table.name, *(sa.column(c.name, c.type) for c in columns))
+                connection.execute(there.insert(), [{c.name: value_for(c, n) for c in columns} for n in (1, 2)])
     return contents(database, present)
 
 
