@@ -12,7 +12,8 @@ from inference.backends.probe import ProbeReport, probe
 from inference.backends.watching import Prober
 from inference.context import Context
 from inference.tokens.errors import TokensError
-from inference.tokens.formats import BoundFormat, bind, get_format, suggest
+from inference.tokens.formats import BoundFormat, bind, get_format
+from inference.tokens.suggestion import suggest
 from inference.tokens.tokenizer import Tokenizer
 
 

@@ -23,6 +23,7 @@ from inference.runs.settings import (
 )
 from inference.tokens import formats
 from inference.tokens.errors import TokensError
+from inference.tokens.suggestion import suggest
 from inference.tokens.tokenizer import Tokenizer
 
 
@@ -185,7 +186,7 @@ def _token_format(new: NewRun, tokenizer: Tokenizer, notes: Resolution) -> forma
     if new.token_format:
         name, source = new.token_format, "request"
     else:
-        suggestion = formats.suggest(tokenizer)
+        suggestion = suggest(tokenizer)
         name, source = suggestion.name, f"tokenizer: {suggestion.reason}"
     try:
         bound = formats.bind(formats.get_format(name), tokenizer)

@@ -8,7 +8,8 @@ import pytest
 
 from inference.tokens.cache import TokenizerCache
 from inference.tokens.errors import TokensError
-from inference.tokens.formats import all_formats, bind, get_format, suggest
+from inference.tokens.formats import all_formats, bind, get_format
+from inference.tokens.suggestion import suggest
 from inference.tokens.tokenizer import Tokenizer
 from tests.support import tiny_tokenizers as tiny
 from tests.support.families import CLOSED, OPENED, SILENT, Family

@@ -22,4 +22,5 @@ FORMAT = TokenFormat(
     arguments_as="string",
     null_content="null",
     signature=("<think>", "</think>", "<｜Assistant｜>", "<｜User｜>"),
+    reasoning_parsers=("deepseek-r1",),
 )

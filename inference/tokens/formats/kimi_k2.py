@@ -21,4 +21,5 @@ FORMAT = TokenFormat(
     expects="by_template",
     tools_argument="tools_ts_str",  # K2.5 onwards: TypeScript declarations, made in Python; K2's template has no such argument
     signature=("<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>", "<|im_assistant|>", "<|im_end|>"),
+    reasoning_parsers=("kimi_k2",),
 )

@@ -14,4 +14,5 @@ FORMAT = TokenFormat(
     stops=("<|im_end|>",),
     expects="by_template",
     signature=("<think>", "</think>", "<|im_start|>"),
+    reasoning_parsers=("qwen3", "qwen3-thinking"),
 )

@@ -13,12 +13,13 @@ import numpy as np
 
 from inference.tokens.declaration import TokenFormat
 from inference.tokens.errors import TokensError
-from inference.tokens.formats import get_format, suggest
+from inference.tokens.formats import get_format
 from inference.tokens.ids import Ids, as_ids
 from inference.tokens.numbers import holds_spelled
 from inference.tokens.rendering.checks import Rendered, Tools, check_render
 from inference.tokens.rendering.messages import Message, Prepared, RenderWarning, prepare, wants
 from inference.tokens.rendering.templates import ask_tokenizer, has_own_code, run_template
+from inference.tokens.suggestion import suggest
 from inference.tokens.tokenizer import Tokenizer
 
 __all__ = ["RenderWarning", "Rendering", "render"]

@@ -9,45 +9,41 @@ Where the rules leave room, this is how they are read:
 - A first close makes *all* ids before it reasoning, calls among them: as if the prompt had opened the block.
 - A think open inside a call is payload. A call begin inside a call, a section marker and the stop end an open call.
 - Text in a section of calls but in no call is malformed: no grammar places it there.
+- Where a family's calls have no end marker, the next call or the stop ends one; only the end of the ids leaves it unclosed.
+- An answer that begins as a bare call (a call without its begin marker, in families that write such) is one call.
 """
 
 from collections.abc import Callable
 
-from inference.tokens.ids import Ids
-from inference.tokens.segmentation.roles import Marks, Role
+from inference.tokens.segmentation.roles import Role
 from inference.tokens.segmentation.segments import (
     Ending,
     Note,
-    PromptState,
     Reasoning,
     Segment,
     Segmentation,
     SegmentKind,
 )
-from inference.tokens.tokenizer import Tokenizer
+from inference.tokens.segmentation.uncut import Uncut
 
 
-def segment_blocks(
-    tokenizer: Tokenizer, state: PromptState, ids: Ids, marks: Marks, *, sections: bool = False
-) -> Segmentation:
-    """Cuts `ids`, whose marks are given, by the rules.
-
-    `state` is how the prompt left the think block; `sections` whether the family puts its calls into sections.
-    """
-    return _Blocks(tokenizer, state, ids, marks, sections=sections).cut()
+def segment_blocks(uncut: Uncut) -> Segmentation:
+    """Cuts by the rules."""
+    return _Blocks(uncut).cut()
 
 
 class _Blocks:
     """The state of one pass. `at` is where the text not yet placed begins: after the last delimiter that acted."""
 
-    def __init__(self, tokenizer: Tokenizer, state: PromptState, ids: Ids, marks: Marks, *, sections: bool) -> None:
-        self.tokenizer = tokenizer
-        self.state = state
-        self.ids = ids
-        self.marks = marks
-        self.events = [mark for mark in marks if mark[1] >= Role.STOP]
+    def __init__(self, uncut: Uncut) -> None:
+        self.uncut = uncut
+        self.tokenizer = uncut.tokenizer
+        self.state = state = uncut.state
+        self.ids = uncut.ids
+        self.widths = uncut.widths
+        self.events = [mark for mark in uncut.marks if mark[1] >= Role.STOP]
         self.stop = next((at for at, role in self.events if role == Role.STOP), None)
-        limit = len(ids) if self.stop is None else self.stop
+        limit = len(self.ids) if self.stop is None else self.stop
         self.last_close = max((at for at, role in self.events if role == Role.THINK_CLOSE and at < limit), default=-1)
         self.segments: list[Segment] = []
         self.notes: list[Note] = []
@@ -59,11 +55,15 @@ class _Blocks:
         self.closed = state == "closed"
         self.section: str | None = None  # "marked", or "implied" by a call outside any section
         self.section_at = 0
-        self.sections = sections
+        self.sections = uncut.sections
+        self.call_at = 0
         self.call_noted = -1  # the reasoning, by its first id, for which a call as text is noted already
 
     def cut(self) -> Segmentation:
         n = len(self.ids)
+        if self.uncut.bare_call and self.mode == "content":
+            self.notes.append(Note("tool_call_bare", 0, 1))
+            self.mode = "tool_call"
         steps: dict[int, Callable[[int], None]] = {
             Role.THINK_OPEN: self.open,
             Role.THINK_CLOSE: self.close,
@@ -87,13 +87,13 @@ class _Blocks:
             self.notes.append(Note("multiple_reasoning", block.outer_start, block.outer_end))
         return Segmentation(
             tuple(self.segments),
-            tuple(sorted(self.notes, key=lambda note: (note.start, note.end))),
+            tuple(sorted((*self.notes, *self.uncut.notes), key=lambda note: (note.start, note.end))),
             sum(segment.end - segment.start for segment in self.segments if segment.kind == "reasoning"),
             tuple(self.blocks),
             self.state,
             self.stop,
             tuple(self.calls_empty),
-            self.marks,
+            self.uncut.marks,
         )
 
     # tiles
@@ -112,9 +112,13 @@ class _Blocks:
                 self.notes.append(Note("tool_section_unbalanced", start, end, "stray"))
         self.segments.append(Segment(kind, start, end))
 
+    def after(self, at: int) -> int:
+        """Where the delimiter at `at` ends."""
+        return at + self.widths.get(at, 1)
+
     def control(self, at: int) -> None:
-        self.segments.append(Segment("control", at, at + 1))
-        self.at = at + 1
+        self.at = self.after(at)
+        self.segments.append(Segment("control", at, self.at))
 
     def end_reasoning(self, start: int, end: int, outer_end: int, ended_by: Ending) -> None:
         self.blocks.append(Reasoning(start, end, self.outer, outer_end, ended_by))
@@ -123,7 +127,7 @@ class _Blocks:
 
     def open(self, at: int) -> None:
         if self.mode == "reasoning":
-            self.notes.append(Note("nested_open", at, at + 1))
+            self.notes.append(Note("nested_open", at, self.after(at)))
         elif self.mode == "content":
             self.text(at)
             self.leave_section(at)
@@ -132,10 +136,10 @@ class _Blocks:
 
     def close(self, at: int) -> None:
         if self.mode == "reasoning":
-            self.end_reasoning(self.at, at, at + 1, "close")
+            self.end_reasoning(self.at, at, self.after(at), "close")
             self.text(at)
         elif self.closed:
-            self.notes.append(Note("extra_close", at, at + 1))
+            self.notes.append(Note("extra_close", at, self.after(at)))
             return
         else:
             self.turn_into_reasoning(at)
@@ -149,10 +153,10 @@ class _Blocks:
             for place, role in self.events
             if place < at and role in {Role.CALL_BEGIN, Role.SECTION_BEGIN}
         ][:1]
-        self.notes.append(Note("close_without_open", at, at + 1))
+        self.notes.append(Note("close_without_open", at, self.after(at)))
         self.segments, self.calls_empty, self.section = [], [], None
         self.at, self.outer, self.mode = 0, 0, "reasoning"
-        self.end_reasoning(0, at, at + 1, "close")
+        self.end_reasoning(0, at, self.after(at), "close")
         self.text(at)
 
     # calls
@@ -163,14 +167,14 @@ class _Blocks:
             if at < self.last_close:
                 if self.call_noted != self.at:
                     self.call_noted = self.at
-                    self.notes.append(Note("tool_call_in_reasoning", at, at + 1, "text"))
+                    self.notes.append(Note("tool_call_in_reasoning", at, self.after(at), "text"))
                 return False
-            self.notes.append(Note("tool_call_in_reasoning", at, at + 1))
+            self.notes.append(Note("tool_call_in_reasoning", at, self.after(at)))
             self.end_reasoning(self.at, at, at, "tool_call")
             self.text(at)
             self.mode = "content"
         elif self.mode == "tool_call":
-            self.end_call(at, closed=False)
+            self.end_call(at, closed=not self.uncut.calls_end)
         else:
             self.text(at)
         return True
@@ -180,22 +184,21 @@ class _Blocks:
             return
         if self.sections and self.section is None:
             self.section, self.section_at = "implied", at
-            self.notes.append(Note("tool_section_unbalanced", at, at + 1, "begin"))
+            self.notes.append(Note("tool_section_unbalanced", at, self.after(at), "begin"))
         self.control(at)
-        self.mode = "tool_call"
+        self.mode, self.call_at = "tool_call", at
 
     def call_end(self, at: int) -> None:
         if self.mode == "tool_call":
-            self.end_call(at, closed=True)
+            self.end_call(at, closed=True, end=self.after(at))
             self.control(at)
 
-    def end_call(self, at: int, *, closed: bool) -> None:
-        if not closed:
-            self.notes.append(
-                Note("tool_call_unclosed", min(self.at, at - 1), at)
-            )  # the marker where nothing follows it
+    def end_call(self, at: int, *, closed: bool, end: int | None = None) -> None:
+        """Ends the open call before `at`; `end` is where its end marker ends, if it has one."""
+        if not closed:  # cites the marker where nothing follows it
+            self.notes.append(Note("tool_call_unclosed", self.at if self.at < at else self.call_at, at))
         elif self.at == at:
-            self.calls_empty.append((at - 1, at + 1))
+            self.calls_empty.append((self.call_at, end or at))
         self.text(at)
         self.mode = "content"
 
@@ -212,7 +215,7 @@ class _Blocks:
         if self.mode == "tool_call":
             self.end_call(at, closed=False)
         elif self.section is None:
-            self.notes.append(Note("tool_section_unbalanced", at, at + 1, "end"))
+            self.notes.append(Note("tool_section_unbalanced", at, self.after(at), "end"))
             return
         else:
             self.text(at)
@@ -235,7 +238,7 @@ class _Blocks:
             self.notes.append(Note("reasoning_unclosed", min(self.outer, end), end))
             self.text(end)
         elif self.mode == "tool_call":
-            self.end_call(end, closed=False)
+            self.end_call(end, closed=self.stop is not None and not self.uncut.calls_end)
             self.section = None  # said already
         else:
             self.text(end)
