@@ -3,14 +3,23 @@
 from typing import Literal, NamedTuple
 
 Severity = Literal["info", "warning", "error"]
+Needs = Literal["prompt", "ids", "text", "run", "demand"]
+"""What it takes to raise a flag, and so when it can come: `prompt`: the rendered prompt, before the request; `ids`: the answer's
+ids, as it arrives; `text`: its text, in a pass behind the run; `run`: the other answers of the run, in that pass too; `demand`:
+more work than a pass should do for every sample, so only where it is asked for."""
 
 
 class FlagCode(NamedTuple):
-    """A kind of flag. A single flag may be milder than its kind where the case is."""
+    """A kind of flag. A single flag may be milder than its kind where the case is.
+
+    `default`: whether a run looks for it where its settings do not say.
+    """
 
     code: str
     severity: Severity
     meaning: str
+    needs: Needs = "ids"
+    default: bool = True
 
 
 class Flag(NamedTuple):
@@ -56,6 +65,18 @@ _OF_ANSWER = (
     FlagCode("after_stop", "warning", "Ids follow the stop id; they are no part of the answer."),
     FlagCode("ends_inside_character", "warning", "A part of the answer ends in the middle of a character."),
     FlagCode("repetition_loop", "error", "The text repeats itself exactly, over and over, to its end."),
+    FlagCode(
+        "near_repetition",
+        "warning",
+        "The same few sentences come again and again, exactly or with other numbers in them.",
+        "text",
+    ),
+    FlagCode(
+        "header_malformed",
+        "error",
+        "A message's header cannot be read; the message counts as malformed, and its ids are kept.",
+    ),
+    FlagCode("final_missing", "error", "The answer ends after a message that is neither final nor a tool call."),
     FlagCode("reasoning_missing", "warning", "Reasoning was due, and there is none."),
     FlagCode("reasoning_empty", "error", "Reasoning was due, and its block holds nothing but whitespace."),
     FlagCode("reasoning_unclosed", "error", "The reasoning was never closed."),
@@ -73,8 +94,20 @@ _OF_ANSWER = (
     FlagCode(
         "delimiter_spelled", "warning", "Content spells a delimiter with ordinary ids: parsers of text would act on it."
     ),
+    FlagCode(
+        "delimiter_shared",
+        "info",
+        "A delimiter that is spelled with ordinary ids shares one of them with the text beside it.",
+    ),
+    FlagCode(
+        "marker_foreign",
+        "info",
+        "Content spells a marker of another model family, which delimits nothing in this one.",
+        "text",
+    ),
     FlagCode("control_in_content", "warning", "A control token was left in content or in a tool call."),
     FlagCode("tool_call_in_reasoning", "warning", "A tool call begins while reasoning is open."),
+    FlagCode("tool_call_bare", "info", "A tool call came without its begin marker; it was read all the same."),
     FlagCode("tool_call_unclosed", "error", "A tool call has no end marker."),
     FlagCode("tool_section_unbalanced", "warning", "The markers around the tool calls do not fit together."),
     FlagCode("tool_json_invalid", "error", "A tool call, or its arguments, is not valid JSON."),
@@ -91,10 +124,29 @@ _OF_ANSWER = (
         "warning",
         "A tool call's argument has another type or value than the tool's schema wants.",
     ),
+    FlagCode(
+        "language_mismatch",
+        "info",
+        "The answer is in another writing system than the prompt, which did not ask for it.",
+        "text",
+    ),
+    FlagCode(
+        "retokenization_drift",
+        "info",
+        "The answer's text, encoded again, gives other ids: a row made from text would train what was never generated.",
+        "demand",
+        default=False,
+    ),
+    FlagCode("length_outlier", "info", "The answer is much longer or shorter than the others of its category.", "run"),
+    FlagCode("duplicate_answer", "info", "The same answer, id for id, was given to another prompt.", "run"),
 )
 
-FLAG_CODES: dict[str, FlagCode] = {item.code: item for item in (*_OF_PROMPT, *_OF_ANSWER)}
+FLAG_CODES: dict[str, FlagCode] = {
+    item.code: item for item in (*(item._replace(needs="prompt") for item in _OF_PROMPT), *_OF_ANSWER)
+}
 """In the order flags are shown: a cause before its consequences."""
+
+OFF_BY_DEFAULT = frozenset(item.code for item in FLAG_CODES.values() if not item.default)
 
 _PLACE = {code: place for place, code in enumerate(FLAG_CODES)}
 _FIRST = {"truncated", "output_empty"}

@@ -1,9 +1,11 @@
 """One answer looked at: its segments, its flags and a preview.
 
-This runs for every sample as it arrives, so it works on ids; only tool calls and the first words of the preview are decoded.
+`inspect` runs for every sample as it arrives, so it works on ids; only tool calls and the first words of the preview are decoded.
+`inspect_text` runs behind it, where there is time to read.
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.quality.answer import Answer
-from inference.quality.checks import CHECKS
+from inference.quality.checks.check import run_checks
+from inference.quality.checks.registry import ID_CHECKS, TEXT_CHECKS
 from inference.quality.flags import Flag, in_order
+from inference.quality.reading import Reading
 from inference.tokens.binding import BoundFormat
 from inference.tokens.ids import as_ids
-from inference.tokens.segmentation.segments import KINDS, Segmentation
+from inference.tokens.segmentation.segments import KINDS, Segmentation, SegmentKind
 from inference.tokens.tokenizer import Tokenizer
 
 PREVIEW_CHARACTERS = 200
 _PREVIEW_TOKENS = 72
-_MOST_OF_A_CODE = 20
+_BITS: dict[SegmentKind, int] = {kind: 1 << place for place, kind in enumerate(KINDS)}
+_PREVIEWED: tuple[SegmentKind, ...] = ("content", "tool_call", "reasoning", "malformed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +49,13 @@ def inspect(
     *,
     tools: Sequence[Mapping[str, Any]] | None = None,
     stop_ids: frozenset[int] | None = None,
+    off: AbstractSet[str] = frozenset(),
 ) -> Inspection:
     """Segments, flags and a preview of one answer.
 
     `finish_reason` is SGLang's ("stop", "length", …; None or "" where unknown) and `finish_matched` what it matched: the stop id, the
     stop text, or nothing. `stop_ids` (default: the family's and the tokenizer's) are the ids that end an answer.
+    Flags whose codes are in `off` are not raised, and a check that can raise no other is not run.
     """
     ids = as_ids(output_ids, "output_ids")
     stops = bound.stop_ids if stop_ids is None else stop_ids
@@ -65,40 +72,40 @@ def inspect(
         tools=tools,
         stop_ids=stops,
     )
-    flags: list[Flag] = []
-    for check in CHECKS:
-        found = check(answer)
-        if len(found) > _MOST_OF_A_CODE:
-            found = _shortened(found)
-        flags += found
+    flags = run_checks(ID_CHECKS, answer, off)
     kinds = 0
     for segment in segmentation.segments:
-        kinds |= 1 << KINDS.index(segment.kind)
+        kinds |= _BITS[segment.kind]
     return Inspection(segmentation, in_order(flags), segmentation.reasoning_tokens, kinds, _preview(answer))
 
 
-def _shortened(flags: Sequence[Flag]) -> list[Flag]:
-    """The first few of each code; the last of them says how many more there are."""
-    kept: dict[str, list[Flag]] = {}
-    for item in flags:
-        kept.setdefault(item.code, []).append(item)
-    out: list[Flag] = []
-    for items in kept.values():
-        out += items[:_MOST_OF_A_CODE]
-        more = len(items) - _MOST_OF_A_CODE
-        if more > 0:
-            out[-1] = out[-1]._replace(message=f"{out[-1].message} (and {more} more like it)")
-    return out
+def inspect_text(
+    bound: BoundFormat,
+    tokenizer: Tokenizer,
+    prompt_text: str | None,
+    output_ids: Sequence[int] | NDArray[np.integer[Any]],
+    segmentation: Segmentation,
+    *,
+    finish_reason: str | None = None,
+    off: AbstractSet[str] = frozenset(),
+) -> tuple[Flag, ...]:
+    """The flags of the checks that read: each part of the answer is decoded once. In the order of `inspect`'s flags.
+
+    `prompt_text` is what the person asked, the last user message as it was written (not the chat template around it); None or empty
+    where it is not known. `segmentation` is that of `inspect`. `off` as there.
+    """
+    ids = as_ids(output_ids, "output_ids")
+    reading = Reading(bound, tokenizer, prompt_text or "", ids, segmentation, finish_reason=finish_reason or "")
+    return in_order(run_checks(TEXT_CHECKS, reading, off))
 
 
 def _preview(answer: Answer) -> str:
     """The answer's first words on one line: of its content, else of its calls, else of its reasoning."""
-    by_kind: dict[str, tuple[int, int]] = {}
-    for segment in answer.segmentation.segments:
-        by_kind.setdefault(segment.kind, (segment.start, segment.end))
-    for kind in ("content", "tool_call", "reasoning", "malformed"):
-        if kind in by_kind:
-            start, end = by_kind[kind]
-            text = answer.tokenizer.decode(answer.ids[start : min(end, start + _PREVIEW_TOKENS)])
-            return " ".join(text.split())[:PREVIEW_CHARACTERS]
+    segments = answer.segmentation.segments
+    for kind in _PREVIEWED:
+        for segment in segments:
+            if segment.kind == kind:
+                ids = answer.ids[segment.start : min(segment.end, segment.start + _PREVIEW_TOKENS)]
+                text = answer.tokenizer.vocabulary.join(ids.tolist()).decode("utf-8", "replace")
+                return " ".join(text.split())[:PREVIEW_CHARACTERS]
     return ""

@@ -85,7 +85,9 @@ def test_a_short_list_is_walked_page_by_page_like_a_long_one(lite_client, lite_p
 
 def test_every_flag_code_is_listed_with_its_severity(lite_client, lite_people):
     listed = lite_client.get("/api/v1/flags?limit=500", headers=lite_people.reviewer.headers).json()["items"]
-    assert [(item["code"], item["severity"], item["meaning"]) for item in listed] == sorted(FLAG_CODES.values())
+    assert [(item["code"], item["severity"], item["meaning"]) for item in listed] == sorted(
+        (flag.code, flag.severity, flag.meaning) for flag in FLAG_CODES.values()
+    )
 
 
 SHOWN = {
