@@ -1,4 +1,4 @@
-"""A tool call segment as a call: decoded, split at the family's separator id, and read by the family's grammar.
+"""A tool call segment as calls: decoded, split at the family's separator, and read by the family's grammar.
 
 What was generated is what is given back: the raw arguments text, and where the first error is. Nothing is repaired.
 """
@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.tokens.binding import BoundFormat
-from inference.tokens.ids import as_ids
-from inference.tokens.payloads.payload import CallError, Payload, ToolCall
+from inference.tokens.ids import Ids, as_ids
+from inference.tokens.payloads.payload import CallError, Mark, Payload, ToolCall
+from inference.tokens.pieces import pieces
 from inference.tokens.schema import tool_schemas
 from inference.tokens.tokenizer import Tokenizer
 
-__all__ = ["CallError", "ToolCall", "read_call", "read_calls", "token_at"]
+__all__ = ["CallError", "IdPlaces", "ToolCall", "read_call", "read_calls", "read_payload", "token_at"]
+_CONTINUES, _CONTINUATION = 0xC0, 0x80
 
 
 def read_calls(
@@ -24,26 +26,56 @@ def read_calls(
     ids: Sequence[int] | NDArray[np.integer[Any]],
     tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> tuple[ToolCall, ...]:
-    """The calls in one `tool_call` segment: one, except where the grammar lets a payload hold a list.
+    """The calls in one `tool_call` segment: one, except where the grammar lets a payload hold several.
 
     `tools` are the prompt's; a name that is spelled loosely is read only where it leads to one of them.
     """
-    array = as_ids(ids)
     reader = bound.format.payload
-    text = tokenizer.decode(array)
+    payload = read_payload(bound, tokenizer, as_ids(ids), frozenset(tool_schemas(tools)))
     if reader is None:
-        return (
-            ToolCall(None, text, CallError("tool_name_unreadable", f"The format {bound.name} knows no tool calls.", 0)),
-        )
-    parts: tuple[str, ...] = (text,)
-    offset = 0
-    if bound.separator_id is not None:
-        places = np.flatnonzero(array == bound.separator_id)
-        if places.size:
-            at = int(places[0])
-            last = tokenizer.decode(array[at + 1 :])
-            parts, offset = (tokenizer.decode(array[:at]), last), len(text) - len(last)
-    return reader(Payload(text, parts, offset, frozenset(tool_schemas(tools))))
+        error = CallError("tool_name_unreadable", f"The format {bound.name} knows no tool calls.", 0)
+        return (ToolCall(None, payload.text, error),)
+    return reader(payload)
+
+
+def read_payload(bound: BoundFormat, tokenizer: Tokenizer, ids: Ids, tools: frozenset[str] = frozenset()) -> Payload:
+    """The segment's text with the places of its delimiters in it, each stretch between two of them decoded once.
+
+    A delimiter begins and ends a character, so the stretches joined are the text of all the ids.
+    """
+    separator, inner = bound.separator_id, bound.inner_ids
+    wanted = [*inner] if separator is None else [separator, *inner]
+    cuts = np.flatnonzero(np.isin(ids, wanted)).tolist() if wanted else []
+    texts: list[str] = []
+    marks: list[Mark] = []
+    at = length = 0
+    split: tuple[int, int] | None = None
+    for cut in cuts:
+        before, own = tokenizer.decode(ids[at:cut]), tokenizer.token_text(int(ids[cut]))
+        texts += before, own
+        start, length = length + len(before), length + len(before) + len(own)
+        at = cut + 1
+        number = int(ids[cut])
+        if number != separator:
+            marks.append((start, length, inner[number]))
+        elif split is None:
+            split = (start, length)
+    texts.append(tokenizer.decode(ids[at:]))
+    text = "".join(texts)
+    if split is None:
+        split = _spelled_separator(bound, text)
+    if split is None:
+        return Payload(text, (text,), 0, tools, tuple(marks) if inner else None)
+    return Payload(text, (text[: split[0]], text[split[1] :]), split[1], tools, tuple(marks) if inner else None)
+
+
+def _spelled_separator(bound: BoundFormat, text: str) -> tuple[int, int] | None:
+    """Where the separator stands in the text of a vocabulary that has no single id for it."""
+    separator = bound.format.calls.separator if bound.format.calls else None
+    if separator is None or separator not in bound.spelled:
+        return None
+    at = text.find(separator)
+    return None if at < 0 else (at, at + len(separator))
 
 
 def read_call(
@@ -52,17 +84,36 @@ def read_call(
     ids: Sequence[int] | NDArray[np.integer[Any]],
     tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> ToolCall:
-    """The first call in one `tool_call` segment (see `read_calls`)."""
-    return read_calls(bound, tokenizer, ids, tools)[0]
+    """The first call in one `tool_call` segment that has a name, else the first of all (see `read_calls`)."""
+    return first_call(read_calls(bound, tokenizer, ids, tools))
+
+
+def first_call(calls: Sequence[ToolCall]) -> ToolCall:
+    """The first of the calls that has a name, else the first."""
+    return next((call for call in calls if call.name is not None), calls[0])
+
+
+class IdPlaces:
+    """Finds the id that holds a character of the ids' text. Made once for a segment, asked for each of its faults."""
+
+    def __init__(self, tokenizer: Tokenizer, ids: Sequence[int] | NDArray[np.integer[Any]]) -> None:
+        numbers = as_ids(ids).tolist()
+        self._last = max(len(numbers) - 1, 0)
+        data = tokenizer.bytes_of(numbers)
+        try:
+            data.decode()
+        except UnicodeDecodeError:  # what is no character reads U+FFFD, by rules that the display pieces know
+            self._ends = np.array([piece.end for piece in pieces(tokenizer, numbers)], dtype=np.int64)
+        else:
+            ends = np.cumsum([len(tokenizer.token_bytes(number)) for number in numbers], dtype=np.int64)
+            begins = (np.frombuffer(data, dtype=np.uint8) & _CONTINUES) != _CONTINUATION
+            self._ends = np.concatenate(([0], np.cumsum(begins)))[ends]
+
+    def find(self, position: int) -> int:
+        """The index of the id where the code point at `position` begins; the last id for a position at or past the end."""
+        return min(int(np.searchsorted(self._ends, position, side="right")), self._last)
 
 
 def token_at(tokenizer: Tokenizer, ids: Sequence[int] | NDArray[np.integer[Any]], position: int) -> int:
     """Which of the ids holds the code point at `position` of their text; the last id for a position at or past the end."""
-    array = as_ids(ids).tolist()
-    target = len(tokenizer.decode(np.array(array, dtype=np.uint32))[:position].encode("utf-8", "replace"))
-    read = 0
-    for index, number in enumerate(array):
-        read += len(tokenizer.token_bytes(number))
-        if read > target:
-            return index
-    return max(len(array) - 1, 0)
+    return IdPlaces(tokenizer, ids).find(position)

@@ -1,7 +1,18 @@
 """A call's arguments, where they are JSON: an object, and nothing else, counts as valid."""
 
-from inference.tokens.payloads.jsontext import JsonError, JsonValue, read_whole
+from dataclasses import replace
+
+from inference.tokens.payloads.jsontext import (
+    JsonError,
+    JsonValue,
+    Number,
+    RawText,
+    Repeating,
+    read_whole,
+    repeated_key,
+)
 from inference.tokens.payloads.payload import CallError, ToolCall
+from inference.tokens.payloads.wording import shown
 
 
 def read_arguments(name: str | None, text: str, start: int, end: int, *, note: str | None = None) -> ToolCall:
@@ -9,26 +20,32 @@ def read_arguments(name: str | None, text: str, start: int, end: int, *, note: s
     raw = text[start:end]
     begin = start + len(raw) - len(raw.lstrip())
     raw = raw.strip()
-    span = (begin, begin + len(raw))
+    begin = min(begin, end)
+    call = ToolCall(name, raw, note=note, span=(begin, begin + len(raw)))
     if not raw:
-        return ToolCall(
-            name, raw, CallError("tool_arguments_invalid", "The arguments are empty.", begin), note=note, span=span
-        )
+        return replace(call, error=CallError("tool_arguments_invalid", "The arguments are empty.", begin))
     try:
         value = read_whole(raw).value
     except JsonError as error:
         message = f"The arguments are not JSON: {error.message}."
-        return ToolCall(
-            name, raw, CallError("tool_json_invalid", message, begin + error.position), note=note, span=span
-        )
-    return judge(name, raw, value, span, note=note)
+        return replace(call, error=CallError("tool_json_invalid", message, begin + error.position))
+    return judge(call, value)
 
 
-def judge(name: str | None, raw: str, value: JsonValue, span: tuple[int, int], *, note: str | None = None) -> ToolCall:
-    """The call with arguments already read as JSON: an object is valid, a string that holds JSON was encoded twice."""
-    if isinstance(value, dict):
-        return ToolCall(name, raw, value=value, note=note, span=span)
-    return ToolCall(name, raw, CallError("tool_arguments_invalid", _complaint(value), span[0]), note=note, span=span)
+def judge(call: ToolCall, value: JsonValue) -> ToolCall:
+    """The call, its arguments read as this JSON value: an object is valid, a string that holds JSON was encoded twice."""
+    begin = call.span[0] if call.span else 0
+    if not isinstance(value, dict):
+        return replace(call, error=CallError("tool_arguments_invalid", _complaint(value), begin))
+    twice = repeated_key(call.arguments or "", 0) if isinstance(value, Repeating) else None
+    error = repeated(twice[0], begin + twice[1]) if twice else None
+    return replace(call, value=value, error=error)
+
+
+def repeated(key: str, position: int) -> CallError:
+    """What is said of an argument that is given again at `position`."""
+    message = f"The argument “{shown(key)}” is given more than once; its last value counts."
+    return CallError("tool_arguments_invalid", message, position)
 
 
 def _complaint(value: JsonValue) -> str:
@@ -43,13 +60,15 @@ def _complaint(value: JsonValue) -> str:
 
 
 def describe(value: JsonValue) -> str:
-    """What a JSON value is, in words."""
-    if value is None:
-        return "null"
+    """What a value is, in words."""
+    if isinstance(value, RawText):
+        return f"the text “{shown(value, 40)}”"
+    if isinstance(value, Number):
+        return "a number"
     if isinstance(value, bool):
         return "a boolean"
     if isinstance(value, list):
         return "a list"
     if isinstance(value, dict):
         return "an object"
-    return "a string" if type(value) is str else "a number"
+    return "null" if value is None else "a string"

@@ -6,10 +6,11 @@ Numbers stay text (`Number`): 12345678901234567890 and 1e400 keep their digits. 
 import json
 import re
 from dataclasses import dataclass
-from typing import TypeAlias, Union
+from typing import Any, TypeAlias, Union
 
 JsonValue: TypeAlias = Union[bool, "Number", str, list["JsonValue"], dict[str, "JsonValue"], None]
-_SPACE = re.compile(r"[ \t\r\n]*")
+_SPACE = re.compile(r"[ \t\r\n]*+")
+_CONSTANT = re.compile(r'"(?:[^"\\]++|\\.)*+"|(?P<constant>NaN|-?Infinity)', re.DOTALL)
 
 
 class Number(str):
@@ -21,6 +22,16 @@ class Number(str):
     def is_whole(self) -> bool:
         """Whether it is written as a whole number (1, -7; also 1.0, as JSON Schema has it)."""
         return re.fullmatch(r"-?\d+(\.0+)?", self) is not None
+
+
+class RawText(str):
+    """A value written as bare text, without quotes: whether it is a text, a number or null, the tool's schema says."""
+
+    __slots__ = ()
+
+
+class Repeating(dict[str, JsonValue]):
+    """An object that gives one of its keys more than once; the last value stands."""
 
 
 class JsonError(ValueError):
@@ -41,11 +52,28 @@ class Located:
     end: int
 
 
+@dataclass(frozen=True)
+class Member:
+    """A key, where it stands, and its value; None where the value cannot be read, `start` is where it begins."""
+
+    key: str
+    at: int
+    start: int
+    found: Located | None
+
+
 def _no_constant(name: str) -> JsonValue:
     raise JsonError(f"{name} is not JSON", -1)
 
 
-_DECODER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_no_constant)
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, JsonValue]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else Repeating(found)
+
+
+_DECODER = json.JSONDecoder(
+    parse_int=Number, parse_float=Number, parse_constant=_no_constant, object_pairs_hook=_object
+)
 
 
 def read_value(text: str, start: int = 0) -> Located:
@@ -58,10 +86,15 @@ def read_value(text: str, start: int = 0) -> Located:
     except json.JSONDecodeError as error:
         raise JsonError(re.sub(r"( starting)? at$", "", error.msg), error.pos) from error
     except JsonError as error:
-        raise JsonError(error.message, begin) from error
+        raise JsonError(error.message, _first_constant(text, begin)) from error
     except RecursionError as error:
         raise JsonError("Nested too deeply", begin) from error
     return Located(value, begin, end)
+
+
+def _first_constant(text: str, start: int) -> int:
+    """Where the first NaN or Infinity outside of a string stands; all before it has been read as JSON."""
+    return next((match.start() for match in _CONSTANT.finditer(text, start) if match["constant"]), start)
 
 
 def read_whole(text: str, start: int = 0) -> Located:
@@ -73,22 +106,44 @@ def read_whole(text: str, start: int = 0) -> Located:
     return found
 
 
-def read_members(text: str, start: int) -> dict[str, Located]:
-    """The members of the JSON object at `start`, each with its place; of a repeated key the last. ToolCall on valid JSON only."""
-    members: dict[str, Located] = {}
+def scan_members(text: str, start: int) -> list[Member]:
+    """The members of the object that begins at `start`, each with its place, as far as they can be read. Never raises."""
+    members: list[Member] = []
     at = skip_space(text, start + 1)
-    while text[at] != "}":
-        key = read_value(text, at)
-        found = read_value(text, skip_space(text, key.end) + 1)  # past the colon
-        members[str(key.value)] = found
+    while text[at : at + 1] == '"':
+        try:
+            key = read_value(text, at)
+        except JsonError:
+            break
+        colon = skip_space(text, key.end)
+        if text[colon : colon + 1] != ":":
+            break
+        begin = skip_space(text, colon + 1)
+        try:
+            found = read_value(text, begin)
+        except JsonError:
+            members.append(Member(str(key.value), at, begin, None))
+            break
+        members.append(Member(str(key.value), at, begin, found))
         at = skip_space(text, found.end)
-        if text[at] == ",":
-            at = skip_space(text, at + 1)
+        if text[at : at + 1] != ",":
+            break
+        at = skip_space(text, at + 1)
     return members
 
 
+def repeated_key(text: str, start: int) -> tuple[str, int] | None:
+    """The first key of the object at `start` that was there before, and where it stands the second time."""
+    met: set[str] = set()
+    for member in scan_members(text, start):
+        if member.key in met:
+            return member.key, member.at
+        met.add(member.key)
+    return None
+
+
 def read_items(text: str, start: int) -> list[Located]:
-    """The items of the JSON array at `start`, each with its place. ToolCall on valid JSON only."""
+    """The items of the JSON array at `start`, each with its place. To be called on valid JSON only."""
     items: list[Located] = []
     at = skip_space(text, start + 1)
     while text[at] != "]":

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from inference.tokens.payloads.arguments import read_arguments
 from inference.tokens.payloads.payload import CallError, Payload, ToolCall
+from inference.tokens.payloads.wording import shown
 
 _OFFICIAL = re.compile(r"functions\.(?P<name>[\w.-]+):\d+")
 _SHORT = re.compile(r"(?P<name>[A-Za-z_][\w.-]*):\d+")
-_AROUND = re.compile(r"(?:functions?[._]?)?(?P<name>.*?)[._:]?\d*", re.DOTALL)
+_PREFIX = re.compile(r"functions?[._]?")
+_INDEX = re.compile(r"[._:]?\d*+")
 
 
 def read_kimi(payload: Payload) -> tuple[ToolCall, ...]:
@@ -24,11 +27,9 @@ def read_kimi(payload: Payload) -> tuple[ToolCall, ...]:
     note = "The argument marker between the header and the arguments is missing." if missing else None
     call = read_arguments(name, payload.text, start, len(payload.text), note=note)
     if name is None:
-        shown = header.strip()[:80]
-        message = f"No tool name can be read from the header “{shown}”." if shown else "The call's header is empty."
-        return (
-            ToolCall(None, call.arguments, CallError("tool_name_unreadable", message, 0), call.value, note, call.span),
-        )
+        told = shown(header.strip())
+        message = f"No tool name can be read from the header “{told}”." if told else "The call's header is empty."
+        return (replace(call, error=CallError("tool_name_unreadable", message, 0)),)
     return (call,)
 
 
@@ -43,5 +44,12 @@ def read_header(header: str, tools: AbstractSet[str]) -> str | None:
     match = _OFFICIAL.fullmatch(header) or _SHORT.fullmatch(header)
     if match:
         return match["name"]
-    loose = _AROUND.fullmatch(header)
-    return loose["name"] if loose and loose["name"] in tools else None
+    prefix = _PREFIX.match(header)
+    starts = (0, prefix.end()) if prefix else (0,)
+    fitting = {
+        tool
+        for tool in tools
+        for start in starts
+        if tool and header.startswith(tool, start) and _INDEX.fullmatch(header, start + len(tool))
+    }
+    return fitting.pop() if len(fitting) == 1 else None
