@@ -15,7 +15,7 @@ from inference.context import Context
 from inference.model import View
 from inference.quality.flags import Flag
 from inference.quality.inspection import Inspection, inspect
-from inference.review.views import FlagView, PieceView, SegmentView
+from inference.review.views import CallView, FlagView, PieceView, SegmentView
 from inference.runs.resultrows import Lens
 from inference.runs.runstate import RunBroken, open_lens
 from inference.tokens import formats
@@ -24,7 +24,7 @@ from inference.tokens.formats import BoundFormat
 from inference.tokens.pieces import pieces
 from inference.tokens.segmentation.segments import Segment
 from inference.tokens.tokenizer import Tokenizer
-from inference.tokens.toolcalls import read_call
+from inference.tokens.toolcalls import first_call, read_calls
 
 
 class Segmented(View):
@@ -158,7 +158,8 @@ def _segment_view(
     text = tokenizer.decode(ids)
     if segment.kind != "tool_call":
         return SegmentView(kind=segment.kind, start=segment.start, end=segment.end, text=text, channel=segment.channel)
-    call = read_call(bound, tokenizer, ids, tools)
+    calls = read_calls(bound, tokenizer, ids, tools)
+    call = first_call(calls)
     return SegmentView(
         kind=segment.kind,
         start=segment.start,
@@ -168,4 +169,14 @@ def _segment_view(
         name=call.name,
         arguments=call.arguments,
         arguments_valid=call.valid,
+        calls=[
+            CallView(
+                name=item.name,
+                arguments=item.arguments,
+                arguments_valid=item.valid,
+                error=item.error.message if item.error else None,
+                position=item.error.position if item.error else None,
+            )
+            for item in calls
+        ],
     )

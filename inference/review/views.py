@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Any
 
+from pydantic import Field
+
 from inference.model import View
 
 
@@ -58,8 +60,24 @@ class SampleRow(View):
     preview: str
 
 
+class CallView(View):
+    """One call in a segment: its name (null where it cannot be read) and its raw arguments text, exactly as generated.
+
+    `error` says what is wrong first, `position` where: a code-point offset in the segment's text.
+    """
+
+    name: str | None
+    arguments: str | None
+    arguments_valid: bool
+    error: str | None
+    position: int | None
+
+
 class SegmentView(View):
-    """One segment: a half-open range of the output ids, what it is, and its text (without delimiters' neighbours)."""
+    """One segment: a half-open range of the output ids, what it is, and its text (without delimiters' neighbours).
+
+    `name`, `arguments` and `arguments_valid` are those of its first call that has a name; `calls` are all of them, in order.
+    """
 
     kind: str
     start: int
@@ -70,6 +88,7 @@ class SegmentView(View):
     arguments: str | None = None
     """Raw arguments text, exactly as generated"""
     arguments_valid: bool | None = None
+    calls: list[CallView] = Field(default_factory=list)
 
 
 class SampleView(SampleRow):

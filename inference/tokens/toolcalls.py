@@ -16,7 +16,7 @@ from inference.tokens.pieces import pieces
 from inference.tokens.schema import tool_schemas
 from inference.tokens.tokenizer import Tokenizer
 
-__all__ = ["CallError", "IdPlaces", "ToolCall", "read_call", "read_calls", "read_payload", "token_at"]
+__all__ = ["CallError", "IdPlaces", "ToolCall", "first_call", "read_call", "read_calls", "read_payload", "token_at"]
 _CONTINUES, _CONTINUATION = 0xC0, 0x80
 
 
