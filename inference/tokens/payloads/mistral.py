@@ -12,6 +12,7 @@ from inference.tokens.payloads.wording import first_word, is_name, shown
 
 _ARGS, _CALL_ID = "[ARGS]", "[CALL_ID]"
 _TAG = re.compile(r"\[(?:ARGS|CALL_ID)\]")
+_NAME_MARK = re.compile(r"[\w.-]")
 _SPACED = re.compile(r"[\s;,]*+")
 
 
@@ -74,7 +75,7 @@ def _end_of_arguments(text: str, body: int, limit: int, *, last: bool) -> int:
         return body + read_value(text[body:limit]).end
     except JsonError:
         end = body + len(text[body:limit].rstrip())
-        while end > body and is_name(text[end - 1]):
+        while end > body and _NAME_MARK.match(text, end - 1):
             end -= 1
         return end
 

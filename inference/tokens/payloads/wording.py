@@ -3,7 +3,7 @@
 import re
 
 _SEEN = re.compile(r"\S")
-_NAME = re.compile(r"[\w.:/@+-]++")
+_NAME = re.compile(r"\w[\w.:/@+-]*+")
 
 
 def shown(text: str, most: int = 80) -> str:
@@ -14,7 +14,8 @@ def shown(text: str, most: int = 80) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether this can be a tool's name without looking at the tools: one word of letters, digits and `_ . : / @ + -`."""
+    """Whether this can be a tool's name without looking at the tools: one word of letters, digits and `_ . : / @ + -`, begun by one of the
+    first three."""
     return _NAME.fullmatch(text) is not None
 
 
