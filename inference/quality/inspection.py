@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from inference.quality.answer import Answer
 from inference.quality.checks.check import run_checks
 from inference.quality.checks.registry import ID_CHECKS, TEXT_CHECKS
-from inference.quality.flags import Flag, in_order
+from inference.quality.flags import OFF_BY_DEFAULT, Flag, in_order
 from inference.quality.reading import Reading
 from inference.tokens.binding import BoundFormat
 from inference.tokens.ids import as_ids
@@ -87,12 +87,13 @@ def inspect_text(
     segmentation: Segmentation,
     *,
     finish_reason: str | None = None,
-    off: AbstractSet[str] = frozenset(),
+    off: AbstractSet[str] = OFF_BY_DEFAULT,
 ) -> tuple[Flag, ...]:
     """The flags of the checks that read: each part of the answer is decoded once. In the order of `inspect`'s flags.
 
     `prompt_text` is what the person asked, the last user message as it was written (not the chat template around it); None or empty
-    where it is not known. `segmentation` is that of `inspect`. `off` as there.
+    where it is not known. `segmentation` is that of `inspect`. `off` as there; left out, it is
+    what is off by default.
     """
     ids = as_ids(output_ids, "output_ids")
     reading = Reading(bound, tokenizer, prompt_text or "", ids, segmentation, finish_reason=finish_reason or "")

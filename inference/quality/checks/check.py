@@ -15,12 +15,12 @@ _MOST_OF_A_CODE = 20
 class Check(Generic[Given]):
     """A check, declared: `run` takes an answer and returns its flags, all of them of `codes`.
 
-    `needs` says what the function is given: `ids`, an `Answer`; `text`, a `Reading`.
+    `needs` says what the function is given: `ids`, an `Answer`; `text` and `demand`, a `Reading`.
     """
 
     name: str
     codes: frozenset[str]
-    needs: Literal["ids", "text"]
+    needs: Literal["ids", "text", "demand"]
     run: Callable[[Given], list[Flag]]
 
 

@@ -2,12 +2,13 @@
 
 The text is taken as sentences and lines, and every number in them as the same number. A stretch is flagged where sentence after
 sentence was met before within the last few, many times over. What lists, tables, code and songs do is not that: a table row or a
-formula with numbers is data and ends a stretch, as any new sentence does; a block of code is one unit; a refrain is soon
-followed by the next verse.
+formula with numbers is data and ends a stretch, as any new sentence does; a line of code is never a sentence; a refrain is
+soon followed by the next verse.
 """
 
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import NamedTuple
 
 from inference.quality.flags import Flag, flag
@@ -21,9 +22,23 @@ _LEAST_WORDS = 3
 _MOST_SHOWN = 60  # characters of the sentence that is quoted
 _LEAST_CHARACTERS = 200  # of a part of the answer, for a look at it to be worth it
 
-_BREAK = re.compile(r"[.!?\n。！？](?:(?<=[.!?])(?=\s)|(?<![.!?]))\s*")
-_FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_ENDS = tuple(
+    (end.encode(), broken.encode())
+    for end, broken in ((". ", ".\n"), ("! ", "!\n"), ("? ", "?\n"), ("。", "\n"), ("！", "\n"), ("？", "\n"))
+)
+_FENCES = (b"```", b"~~~")
+_DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
+_NUMBERS = (
+    b"0000",
+    b"000",
+    b"00",
+    b"00",
+    b"0,0",
+    b"0.0",
+    b"0:0",
+    b"00",
+    b"0.0",
+)  # of up to some dozen digits, by halves
 _SPACE = re.compile(r"\s+")
 _CODE = re.compile(r"[=|{}\t;\\<>]|::|->|,\S")
 _EDGES = "*_#>-–—•\"'`“”‘’«»()[].,:!?…。，：！？、"
@@ -56,48 +71,61 @@ def check_near(reading: Reading) -> list[Flag]:
 
 def find_stretches(text: str) -> Iterator[Stretch]:
     """The stretches of a text that repeat themselves nearly, in order; linear in its length."""
-    folded = _NUMBER.sub("0", text)
-    runs = list(_runs(folded))
+    runs = list(_runs(_units(_folded(text.encode("utf-8", "surrogatepass")))))
+    if not runs:
+        return
+    units = _units_of_text(text)
+    ends = list(accumulate(len(unit) + 1 for unit in units))
     for run in runs:
-        start, end = _unfolded(text, (run.start, run.end)) if len(text) != len(folded) else (run.start, run.end)
-        example = next(line for line in text[start:end].splitlines() if line.strip())
-        yield Stretch(start, end, run.repeats, len(run.kinds), _SPACE.sub(" ", example).strip())
+        start = ends[run.first] - len(units[run.first]) - 1
+        example = _SPACE.sub(" ", units[run.first]).strip()
+        yield Stretch(start, min(ends[run.last], len(text)), run.repeats, len(run.kinds), example)
 
 
-def _runs(folded: str) -> Iterator["_Run"]:
-    seen: dict[str, int] = {}
-    kinds: dict[str, _Kind] = {}
-    run = _Run()
-    for place, (start, end, fenced) in enumerate(_units(folded)):
-        unit = folded[start:end].strip()
-        last = seen.get(unit)
-        seen[unit] = place
-        if last is not None and place - last <= _WITHIN:
-            kind = kinds.get(unit)
-            if kind is None:
-                kind = kinds[unit] = _data_or_signs(unit) if fenced else _kind(unit)
-            if kind is not _DATA:
-                if kind is _PROSE:
-                    run.add(start, end, unit)
-                continue
-        if run.counts():
-            yield run
-        if run.repeats:
+def _folded(data: bytes) -> bytes:
+    """Every number as one 0; whole text at a time, since this is done for every answer."""
+    data = data.translate(_DIGITS)
+    for number in _NUMBERS:
+        data = data.replace(number, b"0")
+    return data
+
+
+def _units(data: bytes) -> list[bytes]:
+    """The sentences and lines of a text, in order."""
+    for end, broken in _ENDS:
+        data = data.replace(end, broken)
+    return data.split(b"\n")
+
+
+def _units_of_text(text: str) -> list[str]:
+    """The same before any folding (which happens within units); each stands one character after the one before."""
+    for end, broken in _ENDS:
+        text = text.replace(end.decode(), broken.decode())
+    return text.split("\n")
+
+
+def _runs(units: list[bytes]) -> Iterator["_Run"]:
+    seen: dict[bytes, int] = {}
+    kinds: dict[bytes, _Kind] = {}
+    run, fenced = _Run(), False
+    for place, unit in enumerate(units):
+        bare = unit.strip()
+        if not bare or bare == b"0.":
+            continue  # nothing, or the number of a list's item
+        if bare.startswith(_FENCES):
+            fenced = not fenced
+        kind = None
+        if place - seen.get(bare, -_WITHIN - 1) <= _WITHIN:
+            kind = kinds.get(bare) or kinds.setdefault(bare, _kind(bare.decode("utf-8", "replace")))
+        seen[bare] = place
+        if kind is _PROSE and not fenced:
+            run.add(place, bare)
+        elif run.repeats and kind is not _SIGNS:
+            if run.counts():
+                yield run
             run = _Run()
     if run.counts():
         yield run
-
-
-def _unfolded(text: str, places: tuple[int, int]) -> tuple[int, int]:
-    """Where two places of the folded text are in the text itself."""
-    found: list[int] = []
-    shift = 0
-    for number in _NUMBER.finditer(text):
-        while len(found) < len(places) and places[len(found)] + shift <= number.start():
-            found.append(places[len(found)] + shift)
-        shift += number.end() - number.start() - 1
-    found += [place + shift for place in places[len(found) :]]
-    return found[0], found[1]
 
 
 class _Kind(NamedTuple):
@@ -136,44 +164,21 @@ def _kind(folded: str) -> _Kind:
 
 
 class _Run:
-    """A stretch that grows: prose that was met before."""
+    """A stretch of units that grows: prose that was met before, from unit `first` to unit `last`."""
 
     def __init__(self) -> None:
-        self.start = self.end = self.repeats = 0
-        self.kinds: set[str] = set()
+        self.first = self.last = self.repeats = 0
+        self.kinds: set[bytes] = set()
 
-    def add(self, start: int, end: int, unit: str) -> None:
+    def add(self, place: int, unit: bytes) -> None:
         if not self.repeats:
-            self.start = start
-        self.end = end
+            self.first = place
+        self.last = place
         self.repeats += 1
         self.kinds.add(unit)
 
     def counts(self) -> bool:
         return self.repeats >= max(_LEAST_REPEATS, _LEAST_COPIES * len(self.kinds))
-
-
-def _units(text: str) -> Iterator[tuple[int, int, bool]]:
-    """(start, end, whether it is a fenced block of code) of each sentence or line."""
-    at = 0
-    if "```" in text or "~~~" in text:
-        for fence in _FENCE.finditer(text):
-            yield from _sentences(text, at, fence.start())
-            yield fence.start(), fence.end(), True
-            at = fence.end()
-    yield from _sentences(text, at, len(text))
-
-
-def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    for found in _BREAK.finditer(text, start, end):
-        at = found.start()
-        if text[at] == "." and text[start:at].strip() == "0":
-            continue  # the number of a list's item
-        if at > start:
-            yield start, found.end(), False
-        start = found.end()
-    if end > start:
-        yield start, end, False
 
 
 def _loops(reading: Reading, part: Part, start: int) -> bool:

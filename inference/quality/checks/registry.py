@@ -8,6 +8,7 @@ from inference.quality.answer import Answer
 from inference.quality.checks.characters import check_characters
 from inference.quality.checks.check import Check
 from inference.quality.checks.content import check_content, check_control_tokens, check_spelled
+from inference.quality.checks.drift import check_drift
 from inference.quality.checks.ending import check_end
 from inference.quality.checks.foreign import check_foreign
 from inference.quality.checks.language import check_language
@@ -53,8 +54,9 @@ TEXT_CHECKS: tuple[Check[Reading], ...] = (
     Check("near repetition", frozenset({"near_repetition"}), "text", check_near),
     Check("foreign markers", frozenset({"marker_foreign"}), "text", check_foreign),
     Check("language", frozenset({"language_mismatch"}), "text", check_language),
+    Check("drift", frozenset({"retokenization_drift"}), "demand", check_drift),
 )
-"""In a pass behind the run: they decode."""
+"""In a pass behind the run: they decode. The last encodes, too, and is off unless it is asked for."""
 
 CHECKS: tuple[Check[Answer] | Check[Reading], ...] = (*ID_CHECKS, *TEXT_CHECKS)
-"""Every check of one answer. What compares answers is in `quality/collection.py`, what is done on demand in `quality/drift.py`."""
+"""Every check of one answer. What compares answers is in `quality/collection.py`."""
