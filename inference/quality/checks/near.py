@@ -142,7 +142,7 @@ def _data_or_signs(folded: str) -> _Kind:
 
 
 def _kind(folded: str) -> _Kind:
-    """What a unit is. Prose has at least three words, and more than two for each number."""
+    """What a unit is. Prose has at least three words, and three for each number."""
     if _CODE.search(folded):
         return _data_or_signs(folded)
     words = numbers = 0
@@ -158,7 +158,7 @@ def _kind(folded: str) -> _Kind:
             words += max(letters // 2, 1)
         elif letters >= len(word) - 1 and "0" not in word:
             words += 1
-    if words >= max(_LEAST_WORDS, 2 * numbers + 1):
+    if words >= _LEAST_WORDS * max(numbers, 1):
         return _PROSE
     return _DATA if numbers else _SIGNS
 
