@@ -50,13 +50,20 @@ class _Differences:
     def find_tags(self) -> None:
         """The delimiters of reasoning that acted, be they one id or spelled with several."""
         think = self.bound.format.think
-        for kind, start, end, *_ in self.segmentation.segments if think else ():
-            if think and kind == "control" and end - start <= _LONGEST_TAG:
+        if think is None:
+            return
+        tags = (think.open, think.close)
+        known = {number: self.bound.tokenizer.token_text(number) for tag in tags if (number := self.bound.ids.get(tag))}
+        for kind, start, end, *_ in self.segmentation.segments:
+            if kind != "control" or end - start > _LONGEST_TAG:
+                continue
+            tag = known.get(int(self.ids[start]))
+            if tag is None and not known:
                 text = self.bound.tokenizer.decode(self.ids[start:end])
-                tag = next((tag for tag in (think.open, think.close) if tag in text), None)
-                if tag is not None:
-                    self.tag_at[start] = tag
-                    self.tags[start:end] = True
+                tag = next((tag for tag in tags if tag in text), None)
+            if tag is not None:
+                self.tag_at[start] = tag
+                self.tags[start:end] = True
 
     def of_kind(self, kind: str) -> NDArray[np.bool_]:
         return np.equal(self.kind, KINDS.index(kind))

@@ -47,11 +47,13 @@ def engine_readings(
     segmentation: Segmentation,
     *,
     tools: bool | None = None,
+    thinking: bool | None = None,
 ) -> tuple[EngineReading, ...]:
     """One reading for each key in the format's `reasoning_parsers`, and one for a server without a parser; none without keys.
 
     `tools` tells whether the request offers tools (special tokens then stay in the text); left out, it does where the answer
-    holds a call. Linear in the number of ids; raises nothing for any ids.
+    holds a call. `thinking` is the request's own switch (`enable_thinking` or `thinking` among the template's arguments), where it
+    was set; else the prompt's last ids tell. Linear in the number of ids; raises nothing for any ids.
     """
     keys = [key for key in bound.format.reasoning_parsers if key in PARSERS]
     ids = as_ids(output_ids, "output_ids")
@@ -59,7 +61,7 @@ def engine_readings(
         return ()
     if tools is None:
         tools = any(segment.kind == "tool_call" for segment in segmentation.segments)
-    room = _Room(bound, tokenizer, ids, segmentation, tools=tools)
+    room = _Room(bound, tokenizer, ids, segmentation, tools=tools, thinking=thinking)
     return (*(reading for key in keys for reading in room.read(key)), room.unparsed(keys))
 
 
@@ -67,13 +69,21 @@ class _Room:
     """One answer, its text decoded once for each way of decoding that is asked for."""
 
     def __init__(
-        self, bound: BoundFormat, tokenizer: Tokenizer, ids: Ids, segmentation: Segmentation, *, tools: bool
+        self,
+        bound: BoundFormat,
+        tokenizer: Tokenizer,
+        ids: Ids,
+        segmentation: Segmentation,
+        *,
+        tools: bool,
+        thinking: bool | None,
     ) -> None:
         self.bound = bound
         self.tokenizer = tokenizer
         self.ids = ids
         self.segmentation = segmentation
         self.tools = tools
+        self.thinking = thinking
         self._heard: dict[tuple[int, bool], Heard] = {}
 
     def heard(self, key: str, *, special: bool) -> Heard:
@@ -91,7 +101,7 @@ class _Room:
         parser = _fitted(PARSERS[key], self.tokenizer)
         forced = parser.pinned
         if forced is None:
-            forced = _asked_for(parser, self.segmentation.prompt_state)
+            forced = asked_for(parser, self.segmentation.prompt_state, self.thinking)
         if parser.special == "kept_with_effort" and not self.tools:
             yield self._read(key, parser, forced=True, special=True, condition="reasoning_effort set")
             yield self._read(key, parser, forced=False, special=False, condition="reasoning_effort not set")
@@ -114,10 +124,15 @@ class _Room:
         return EngineReading(NO_PARSER, False, parsed.reasoning, parsed.content, told, not told)
 
 
-def _asked_for(parser: ReasoningParser, state: PromptState) -> bool:
-    """Whether the chat route would say that thinking is on. A prompt that closes the block is what switching it off makes."""
+def asked_for(parser: ReasoningParser, state: PromptState, thinking: bool | None = None) -> bool:
+    """Whether the chat route says that thinking is on: by the request's switch, else by how the prompt ends.
+
+    Switching it off makes a prompt that closes the block; a prompt that says nothing leaves the switch where it is by default.
+    """
     if parser.thinking == "always":
         return True
+    if thinking is not None:
+        return thinking
     return state == "open" if parser.thinking == "when_opened" else state != "closed"
 
 
