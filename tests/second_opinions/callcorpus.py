@@ -155,6 +155,7 @@ GRAMMARS: dict[str, Grammar] = {
     "qwen3": Grammar("qwen", _hermes, "\n".join, cut="\n</tool_call>"),
     "hermes": Grammar("hermes", _hermes, "\n".join, cut="\n</tool_call>"),
     "qwen3_coder": Grammar("qwen3_coder", _function_xml, "\n".join, bare=True, cut="</tool_call>"),
+    "qwen35": Grammar("qwen3_coder", _function_xml, "\n".join, bare=True, cut="</tool_call>"),
     "nemotron": Grammar("qwen3_coder", _function_xml, "\n".join, bare=True, cut="</tool_call>"),
     "kimi_k2": Grammar(
         "kimi_k2", _kimi, _within("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"), cut="<|tool_call_end|>"
