@@ -65,6 +65,7 @@ _OF_ANSWER = (
     FlagCode("after_stop", "warning", "Ids follow the stop id; they are no part of the answer."),
     FlagCode("ends_inside_character", "warning", "A part of the answer ends in the middle of a character."),
     FlagCode("repetition_loop", "error", "The text repeats itself exactly, over and over, to its end."),
+    FlagCode("text_unread", "warning", "The checks that read the answer's text could not look at it.", "text"),
     FlagCode(
         "near_repetition",
         "warning",

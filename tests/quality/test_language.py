@@ -37,7 +37,16 @@ ASKED = {
     "ar": "اشرح لي ما هو التمثيل الضوئي من فضلك.",
     "hi": "कृपया मुझे प्रकाश संश्लेषण समझाइए।",
 }
-SCRIPTS = {"en": "Latin", "de": "Latin", "zh": "Chinese", "ja": "Japanese", "ko": "Hangul", "ru": "Cyrillic", "ar": "Arabic", "hi": "Devanagari"}
+SCRIPTS = {
+    "en": "Latin",
+    "de": "Latin",
+    "zh": "Chinese",
+    "ja": "Japanese",
+    "ko": "Hangul",
+    "ru": "Cyrillic",
+    "ar": "Arabic",
+    "hi": "Devanagari",
+}
 CODE = """```python
 def sort_values(values):
     # the order of the values is kept for those that are equal
@@ -48,7 +57,12 @@ def sort_values(values):
                 result[index], result[other] = result[other], result[index]
     return result
 ```"""
-FAR = [(asked, given) for asked in ASKED for given in TEXTS if SCRIPTS[asked] != SCRIPTS[given] and (asked, given) != ("zh", "ja")]
+FAR = [
+    (asked, given)
+    for asked in ASKED
+    for given in TEXTS
+    if SCRIPTS[asked] != SCRIPTS[given] and (asked, given) != ("zh", "ja")
+]
 
 
 def codes(family: Family, prompt: str, content: str) -> list[str]:
@@ -98,10 +112,21 @@ def test_code_around_the_answer_does_not_hide_it(qwen3: Family) -> None:
         # code, formulas, links and names are no language
         ("请用Python写一个排序函数。", CODE),
         ("请用Python写一个排序函数。", f"这是排序函数：\n{CODE}\n它返回结果。"),
-        ("请用C写一个排序函数。", "int main(void) { int a[] = {3, 1, 2}; " + "for (int i = 0; i < 3; i++) { a[i] = a[i] + i; } " * 8 + "return 0; }"),
+        (
+            "请用C写一个排序函数。",
+            "int main(void) { int a[] = {3, 1, 2}; "
+            + "for (int i = 0; i < 3; i++) { a[i] = a[i] + i; } " * 8
+            + "return 0; }",
+        ),
         ("请计算这个积分的值。", "$\\int_0^1 x \\, dx = \\frac{1}{2}$ " * 20),
-        ("请给我这些网页的链接。", "https://example.com/the/road/of/the/plants and https://example.com/to/the/light " * 6),
-        ("请列出十位著名的科学家。", "Albert Einstein, Isaac Newton, Marie Curie, Niels Bohr, Max Planck, Galileo Galilei, " * 3),
+        (
+            "请给我这些网页的链接。",
+            "https://example.com/the/road/of/the/plants and https://example.com/to/the/light " * 6,
+        ),
+        (
+            "请列出十位著名的科学家。",
+            "Albert Einstein, Isaac Newton, Marie Curie, Niels Bohr, Max Planck, Galileo Galilei, " * 3,
+        ),
         ("Which letters stand for these constants?", "α β γ δ ε ζ η θ"),
         # a language typed in other letters than its own
         ("mujhe photosynthesis ke bare me batao bhai", TEXTS["hi"]),

@@ -25,7 +25,8 @@ LOOPS = {
     "bulleted": "\n".join(f"- **Attempt {n}**: it still does not work." for n in range(1, 60)),
     "decimals": "\n".join(f"The value is now close to {n / 7:.3f}." for n in range(1, 100)),
     "paragraphs": "\n\n".join(
-        f"Wait, let me reconsider attempt {n}. The answer might be wrong. I should check it again." for n in range(1, 40)
+        f"Wait, let me reconsider attempt {n}. The answer might be wrong. I should check it again."
+        for n in range(1, 40)
     ),
     "in another order": " ".join(
         ("Wait, that is not right. " if n % 3 else "Let me look at it again. ") + f"Try number {n} fails as well."
@@ -39,7 +40,8 @@ LOOPS = {
     "exact, then out of it": "Let me check that again.\n" * 60 + "It is right after all, so the answer is four.",
 }
 FINE = {
-    "table": "| Day | Runs | Note |\n|---|---|---|\n" + "\n".join(f"| Day {n} | {n % 5} | keep on going |" for n in range(1, 90)),
+    "table": "| Day | Runs | Note |\n|---|---|---|\n"
+    + "\n".join(f"| Day {n} | {n % 5} | keep on going |" for n in range(1, 90)),
     "table without pipes at its ends": "\n".join(f"Row number {n} | all is well | {n * 7}" for n in range(1, 90)),
     "values": "\n".join(f"{n},{n * 3},{n * n}" for n in range(1, 200)),
     "values with words": "\n".join(f"2024-01-{n:02d},active member of the club,{n * n}" for n in range(1, 32)) * 3,
@@ -59,18 +61,29 @@ FINE = {
     "list": "\n".join(
         f"{n}. {verb} the {thing} before you go on to the next step."
         for n, (verb, thing) in enumerate(
-            [(v, t) for v in ("Clean", "Measure", "Paint", "Check", "Move") for t in ("door", "wall", "roof", "floor", "lamp")], 1
+            [
+                (v, t)
+                for v in ("Clean", "Measure", "Paint", "Check", "Move")
+                for t in ("door", "wall", "roof", "floor", "lamp")
+            ],
+            1,
         )
     ),
     "weekly plan": "\n".join(f"Week {n}: run three times and rest well." for n in range(1, 17)),
-    "form": "\n\n".join(f"**Word {n}**\n{verse}\n\nUse it in a sentence of your own." for n, verse in enumerate(VERSES * 5)),
+    "form": "\n\n".join(
+        f"**Word {n}**\n{verse}\n\nUse it in a sentence of your own." for n, verse in enumerate(VERSES * 5)
+    ),
     "switch": "\n".join(f"    case {n}: return name_of_day({n});" for n in range(1, 90)),
-    "fenced code": "```python\n" + "\n".join(f"print('line number {n} of the file')\nassert f({n})" for n in range(90)) + "\n```",
+    "fenced code": "```python\n"
+    + "\n".join(f"print('line number {n} of the file')\nassert f({n})" for n in range(90))
+    + "\n```",
     "fenced prose": "```\n" + "\n".join(f"Step {n}: check again." for n in range(90)) + "\n```",
     "queries": "\n".join(f"INSERT INTO users VALUES ({n}, 'a');" for n in range(90)),
     "assignments": "\n".join(f"x{n} = read the value of sensor {n}" for n in range(90)),
     "braces": "if (a) {\n  return b;\n}\n" * 40,
-    "dialogue": "\n".join(f"{who}: {what}" for who, what in zip("AB" * 20, ["Yes.", "No.", "Really?", "Well."] * 10, strict=True)),
+    "dialogue": "\n".join(
+        f"{who}: {what}" for who, what in zip("AB" * 20, ["Yes.", "No.", "Really?", "Well."] * 10, strict=True)
+    ),
     "empty": "",
     "blank": "\n" * 2_000,
     "one long line": "word " * 3_000,
@@ -126,7 +139,24 @@ def test_two_stretches_are_two_and_lie_where_they_are() -> None:
 
 
 PIECES = st.sampled_from(
-    ["Step 1: check again.", "12", "\n", ". ", "! ", "。", "```", "~~~\n", "| a | b |", "é", "🦀", "\ud800", "0.", "---", " ", "x=1;"]
+    [
+        "Step 1: check again.",
+        "12",
+        "\n",
+        ". ",
+        "! ",
+        "。",
+        "```",
+        "~~~\n",
+        "| a | b |",
+        "é",
+        "🦀",
+        "\ud800",
+        "0.",
+        "---",
+        " ",
+        "x=1;",
+    ]
 )
 
 
@@ -143,7 +173,9 @@ def test_any_text_is_read_and_stretches_lie_within_it(text: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60), st.text(max_size=60), st.integers(0, 10**9))
 def test_a_loop_is_found_whatever_stands_around_it(before: str, after: str, first: int) -> None:
-    text = f"{before.replace('`', '').replace('~', '')}\n" + "\n".join(f"Step {first + n}: check again." for n in range(60))
+    text = f"{before.replace('`', '').replace('~', '')}\n" + "\n".join(
+        f"Step {first + n}: check again." for n in range(60)
+    )
     found = list(find_stretches(f"{text}\n{after}"))
     assert len(found) == 1
     assert found[0].repeats >= 58
