@@ -5,8 +5,10 @@ for each delimiter in it, however long the text between. Only where a family is 
 a delimiter is it matched as the ordinary ids that spell it.
 """
 
+import gc
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -24,6 +26,7 @@ from inference.tokens.tokenizer import Tokenizer
 
 RoleTable = NDArray[np.uint8]
 _LAST_TURN = 64
+_MANY_MARKS = 1_000
 _BARE_TOKENS = 24  # at most so many ids hold what a bare call begins with
 _STATES: dict[int, PromptState] = {Role.THINK_OPEN: "open", Role.THINK_CLOSE: "closed", Role.SPEAKER: "none"}
 _BEGINS_TURN = frozenset([Role.SPEAKER, Role.MESSAGE_START])
@@ -206,10 +209,25 @@ class BoundFormat:
             widths=widths,
             notes=notes,
         )
-        return self.format.segmenter(uncut)
+        if len(marks) < _MANY_MARKS:
+            return self.format.segmenter(uncut)
+        with _uncollected():
+            return self.format.segmenter(uncut)
 
     def _begins_bare(self, ids: Ids) -> bool:
         return self._bare is not None and self._bare.match(self.tokenizer.decode(ids[:_BARE_TOKENS])) is not None
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the cycle collector: cutting makes many small tuples and no cycle, and it would walk all of them again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def bind(declared: TokenFormat, tokenizer: Tokenizer) -> BoundFormat:

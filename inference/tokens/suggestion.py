@@ -52,7 +52,7 @@ def _candidates(tokenizer: Tokenizer) -> Iterator[_Candidate]:
     template = tokenizer.template or ""
     for item in all_formats():
         of_type = isinstance(model_type, str) and model_type in item.model_types
-        if not (item.signature or of_type):
+        if not (item.signature or item.template_signs or of_type):
             continue
         if not of_type and item.template_signs and not all(sign in template for sign in item.template_signs):
             continue

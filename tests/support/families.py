@@ -7,7 +7,8 @@ from typing import Any
 
 from inference.quality.inspection import Inspection, inspect
 from inference.tokens.cache import TokenizerCache
-from inference.tokens.formats import BoundFormat, bind, get_format
+from inference.tokens.declaration import TokenFormat
+from inference.tokens.formats import BoundFormat, all_formats, bind
 from inference.tokens.segmentation.segments import Segmentation
 from inference.tokens.tokenizer import Tokenizer
 from tests.support import tiny_tokenizers as tiny
@@ -17,8 +18,12 @@ PROMPTS = {
     "kimi_k2": "<|im_user|>user<|im_middle|>hi<|im_end|><|im_assistant|>assistant<|im_middle|>",
     "deepseek_r1": "<｜begin▁of▁sentence｜><｜User｜>hi<｜Assistant｜>",
     "none": "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n",
+    "gpt_oss": "<|start|>user<|message|>hi<|end|><|start|>assistant",
 }
+"""Prompts of families that more is tested of than what holds for all; the others' are made from their declarations"""
+NAMES = [item.name for item in all_formats()]
 OPENED, CLOSED, SILENT = "<think>", "<think>\n\n</think>\n\n", ""
+_OPENED_MESSAGE = {OPENED: "<|channel|>analysis<|message|>", CLOSED: "<|channel|>final<|message|>"}
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,13 @@ class Family:
 
     def prompt_ids(self, think: str = SILENT) -> list[int]:
         """The prompt's ids, ended by `think`: OPENED, CLOSED or SILENT."""
+        declared = self.bound.format
+        if declared.messages:
+            think = _OPENED_MESSAGE.get(think, "")
+        elif declared.think is None and declared.name != "none":
+            think = ""
+        elif declared.think:
+            think = think.replace("<think>", declared.think.open).replace("</think>", declared.think.close)
         return self.ids(self.prompt + think)
 
     def segment(self, output: str, think: str = SILENT) -> Segmentation:
@@ -64,7 +76,7 @@ class Family:
 
 
 def make_families(folder: Path) -> dict[str, Family]:
-    """Every family of `PROMPTS`, its tokenizer written under `folder`."""
+    """Every declared family, on a tokenizer of its own that is written under `folder`."""
     eos = "<｜end▁of▁sentence｜>"
     tiny.make_tokenizer(folder / "qwen3", added=tiny.QWEN3, template=tiny.CHATML, stop=["<|endoftext|>"])
     tiny.make_tokenizer(folder / "kimi_k2", added=tiny.KIMI_K2, template=tiny.KIMI_TEMPLATE)
@@ -77,7 +89,40 @@ def make_families(folder: Path) -> dict[str, Family]:
     )
     cache = TokenizerCache([folder], allow_remote_code=False)
     found = {}
-    for name, prompt in PROMPTS.items():
+    for declared in all_formats():
+        name = declared.name
+        if name != "none" and not (folder / name).exists():
+            make_vocabulary(folder / name, declared)
         tokenizer = cache.get("qwen3" if name == "none" else name)
-        found[name] = Family(bind(get_format(name), tokenizer), tokenizer, prompt)
+        found[name] = Family(bind(declared, tokenizer), tokenizer, PROMPTS.get(name) or _prompt(declared))
     return found
+
+
+def make_vocabulary(
+    folder: Path, declared: TokenFormat, style: tiny.Style = "byte_level", *, optional: bool = True
+) -> Path:
+    """A tokenizer with a token for every marker of the declaration, except those that the family may spell.
+
+    `optional`: with the think tokens that only some members of the family have.
+
+    As in real vocabularies, turn starts and stops are flagged special, and the delimiters of thinking and calls are not. The
+    chat template holds the signs that tell the family, and no more.
+    """
+    special = {*declared.turn_starts, *declared.stops}
+    markers = dict.fromkeys((*declared.markers(), *declared.never_in_answer, *declared.signature))
+    without = set(declared.spelled)
+    think = declared.think.open if declared.think and (optional or declared.think.required) else ""
+    if declared.think and not think:
+        without |= {declared.think.open, declared.think.close}
+    added = [tiny.Added(text, special=text in special) for text in markers if text not in without]
+    signs = " ".join((*declared.template_signs, think))
+    template = "{# " + signs + " #}{% for m in messages %}{{ m.content }}{% endfor %}"
+    config = {"model_type": declared.model_types[0]} if declared.model_types else {}
+    return tiny.make_tokenizer(
+        folder, style=style, added=added, template=template, eos=declared.stops[0], config=config
+    )
+
+
+def _prompt(declared: TokenFormat) -> str:
+    """A user's turn and the beginning of the assistant's, whose marker each declaration names first."""
+    return f"{declared.turn_starts[-1]}hi{declared.turn_starts[0]}"

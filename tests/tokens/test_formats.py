@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 
 from inference.tokens.cache import TokenizerCache
+from inference.tokens.declaration import TokenFormat
 from inference.tokens.errors import TokensError
 from inference.tokens.formats import all_formats, bind, get_format
+from inference.tokens.segmentation.roles import Role
+from inference.tokens.sglang.reasoning import PARSERS
 from inference.tokens.suggestion import suggest
 from inference.tokens.tokenizer import Tokenizer
 from tests.support import tiny_tokenizers as tiny
-from tests.support.families import CLOSED, OPENED, SILENT, Family
+from tests.support.families import CLOSED, NAMES, OPENED, SILENT, Family, make_vocabulary
 from tests.support.tokenizers import real_tokenizer
 
 
@@ -20,16 +23,76 @@ def load(folder: Path) -> Tokenizer:
     return TokenizerCache([folder], allow_remote_code=False).get(str(folder))
 
 
-def test_every_family_of_this_round_is_declared() -> None:
-    assert [item.name for item in all_formats()] == ["deepseek_r1", "kimi_k2", "qwen3", "none"]
-    for item in all_formats():
-        assert item.title
-        assert len(set(item.markers())) == len(item.markers())
-        assert (item.payload is None) == (item.calls is None)
+def test_every_family_is_declared() -> None:
+    wanted = (
+        "qwen3 qwen3_coder qwen35 kimi_k2 deepseek_r1 deepseek_v3 deepseek_v31 deepseek_v32 glm45 gpt_oss minimax_m2 "
+        "magistral hermes llama3 step3 nemotron hunyuan none"
+    )
+    assert {item.name for item in all_formats()} == set(wanted.split())
+    assert all_formats()[-1].name == "none"
+
+
+@pytest.mark.parametrize("declared", all_formats(), ids=lambda item: item.name)
+def test_a_declaration_is_whole(declared: TokenFormat) -> None:
+    assert declared.title
+    assert (declared.payload is None) == (declared.calls is None and declared.messages is None)
+    assert set(declared.spelled) <= set(declared.markers())
+    assert set(declared.reasoning_parsers) <= set(PARSERS)
+    roles: dict[str, set[int]] = {}
+    for text, role in declared.delimiters():
+        roles.setdefault(text, set()).add(role)
+    for text, held in roles.items():  # a stop may be the next speaker's marker; nothing else is two things at once
+        assert len(held) == 1 or held == {Role.SPEAKER, Role.STOP}, text
+    if declared.name != "none":
+        assert declared.stops
+        assert declared.turn_starts or declared.messages
+
+
+@pytest.mark.parametrize("name", NAMES[:-1])
+def test_each_family_is_suggested_for_a_folder_that_shows_its_signs(tmp_path: Path, name: str) -> None:
+    found = suggest(load(make_vocabulary(tmp_path, get_format(name), optional=False)))
+    assert (found.name, found.reason[-1]) == (name, ".")
+
+
+def test_the_models_type_goes_before_any_number_of_signs(tmp_path: Path) -> None:
+    declared = get_format("nemotron")
+    folder = make_vocabulary(tmp_path, declared)
+    template = json.loads((folder / "tokenizer_config.json").read_text())
+    template["chat_template"] = "{# nothing that tells #}"
+    (folder / "tokenizer_config.json").write_text(json.dumps(template))
+    found = suggest(load(folder))
+    assert found.name == "nemotron"
+    assert found.reason.startswith("Its config names the model type nemotron_h; its vocabulary has <think>")
+    assert "qwen3" in found.alternatives
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_whole_answer_is_cut_into_thought_answer_and_calls(families: dict[str, Family], name: str) -> None:
+    """What every family with these parts has in common, written with its own markers."""
+    family = families[name]
+    declared = family.bound.format
+    if declared.messages:
+        return  # has tests of its own
+    output, kinds = "", []
+    if declared.think:
+        output += f"{declared.think.open}plan{declared.think.close}"
+        kinds += ["reasoning"]
+    output += "Answer"
+    kinds += ["content"]
+    if declared.calls:
+        calls = declared.calls
+        one = f"{calls.begin}payload{calls.end or ''}"
+        output += f"{calls.section_begin or ''}{one}{one}{calls.section_end or ''}"
+        kinds += ["tool_call", "tool_call"]
+    output += declared.stops[0] if declared.stops else "<|im_end|>"
+    found = family.segment(output)
+    assert [part.kind for part in found.segments if part.kind != "control"] == kinds
+    assert found.notes == ()
+    assert family.tiles(output)[-1] == ("control", declared.stops[0] if declared.stops else "<|im_end|>")
 
 
 def test_an_unknown_format_is_named_beside_those_there_are() -> None:
-    with pytest.raises(TokensError, match="no token format llama9; there are deepseek_r1") as caught:
+    with pytest.raises(TokensError, match="no token format llama9; there are deepseek_r1, deepseek_v3") as caught:
         get_format("llama9")
     assert (caught.value.code, caught.value.field) == ("format_unknown", "token_format")
 
@@ -49,7 +112,7 @@ def test_original_deepseek_v3_is_refused_because_think_is_three_ids() -> None:
     with pytest.raises(TokensError, match=r"<think> \(spelled with 3 ordinary ids\)") as caught:
         bind(get_format("deepseek_r1"), tokenizer)
     assert caught.value.code == "format_not_in_vocabulary"
-    assert suggest(tokenizer).name == "none"
+    assert suggest(tokenizer).name == "deepseek_v3"
 
 
 def test_kimi_ids_are_read_from_the_vocabulary(kimi: Family) -> None:

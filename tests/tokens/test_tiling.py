@@ -8,20 +8,24 @@ from hypothesis import strategies as st
 from inference.quality.flags import FLAG_CODES
 from inference.quality.inspection import inspect
 from inference.tokens.binding import BoundFormat
-from inference.tokens.formats import all_formats
 from inference.tokens.segmentation.segments import KINDS, Segmentation
-from tests.support.families import CLOSED, OPENED, PROMPTS, SILENT, Family
+from tests.support.families import CLOSED, NAMES, OPENED, SILENT, Family
 
-FAMILIES = sorted(PROMPTS)
+FAMILIES = NAMES
 STATES = [OPENED, CLOSED, SILENT]
 
 
 def hostile(bound: BoundFormat) -> st.SearchStrategy[list[int]]:
     """Delimiters in any order among text, whitespace, padding rows, parts of characters and ids of no vocabulary."""
-    known = sorted({*bound.ids.values(), *bound.stop_ids})
+    known = sorted(
+        {*bound.ids.values(), *bound.stop_ids, *(number for ids in bound.spelled.values() for number in ids)}
+    )
     delimiters = st.sampled_from(known)
+    names = bound.tokenizer.encode('assistant analysis final commentary to=functions.f {"name": <think>')
     text = st.sampled_from([198, 220, 5, 64, 65, 92, 90, 172, 253, 247, 224, 2**32 - 1, 999_999])
-    return st.lists(st.one_of(delimiters, delimiters, text, st.integers(0, 2**32 - 1)), max_size=60)
+    return st.lists(
+        st.one_of(delimiters, delimiters, text, st.sampled_from(names), st.integers(0, 2**32 - 1)), max_size=60
+    )
 
 
 def check_tiles(found: Segmentation, n: int) -> None:
@@ -38,7 +42,7 @@ def check_tiles(found: Segmentation, n: int) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_segments_tile_any_ids(families: dict[str, Family], name: str, data: st.DataObject) -> None:
     family = families[name]
@@ -52,7 +56,7 @@ def test_segments_tile_any_ids(families: dict[str, Family], name: str, data: st.
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_inspection_of_any_ids_cites_ranges_inside_them(
     families: dict[str, Family], name: str, data: st.DataObject
@@ -77,34 +81,30 @@ def test_inspection_of_any_ids_cites_ranges_inside_them(
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_the_state_carried_by_the_prompt_is_the_state_of_the_whole(
     families: dict[str, Family], name: str, data: st.DataObject
 ) -> None:
     """A think block cut between prompt and output is read as if it were whole."""
     family = families[name]
-    if not family.bound.thinks:
+    declared = family.bound.format
+    if declared.think is None or not family.bound.thinks:
         return
     thought = data.draw(st.lists(st.sampled_from([64, 65, 66, 198]), min_size=1, max_size=8))
     answer = data.draw(st.lists(st.sampled_from([64, 65, 66]), min_size=1, max_size=8))
-    close = family.bound.ids["</think>"]
-    start = family.bound.ids["<think>"]
-    whole = family.bound.segment(family.prompt_ids(), [start, *thought, close, *answer])
-    cut = family.bound.segment(family.prompt_ids(OPENED), [*thought, close, *answer])
+    start, close = family.ids(declared.think.open), family.ids(declared.think.close)
+    whole = family.bound.segment(family.prompt_ids(), [*start, *thought, *close, *answer])
+    cut = family.bound.segment(family.prompt_ids(OPENED), [*thought, *close, *answer])
     kinds = [(part.kind, part.end - part.start) for part in whole.segments]
     assert kinds[1:] == [(part.kind, part.end - part.start) for part in cut.segments]
-
-
-def test_every_declared_family_is_covered() -> None:
-    assert {item.name for item in all_formats()} == set(FAMILIES)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_work_grows_with_the_number_of_ids_and_not_faster(families: dict[str, Family], name: str) -> None:
     """Counted in whitespace tests of ids, the only work that could be repeated; adversarial nesting included."""
     family = families[name]
-    delimiters = sorted(family.bound.ids.values())
+    delimiters = sorted({*family.bound.ids.values(), *(n for ids in family.bound.spelled.values() for n in ids)})
     counted: list[int] = []
     original = family.tokenizer.is_blank
 

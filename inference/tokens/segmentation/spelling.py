@@ -18,6 +18,7 @@ from inference.tokens.vocabulary import Vocabulary
 
 OTHERS = ("<thinking>", "</thinking>")  # what a model writes that was taught by others
 _MOST_NOTED = 1_000  # places looked at in one part of an answer, where a spelling is only noted
+_EMPTY_IDS = 4  # ids of no bytes that may stand within a spelling
 _MOST_PAIRS = (
     100_000  # of ids that are remembered to lead nowhere: code is full of `<`, and of the same few words behind it
 )
@@ -53,6 +54,7 @@ class Speller:
         self.begun = frozenset(text[:length] for text in self.texts for length in range(1, len(text)))
         self.vocabulary = vocabulary
         self.closed_to = frozenset() if added_too else frozenset(vocabulary.added)
+        self.longest = max(map(len, self.texts), default=0) + _EMPTY_IDS
         self._dead: set[tuple[int, ...]] = set()
 
     @cached_property
@@ -63,32 +65,29 @@ class Speller:
     def find(self, ids: Ids, most: int | None = None) -> list[Spelled]:
         """The texts spelled out in `ids`, in order; they do not overlap. Looks at `most` places at most (None: all)."""
         places = self.starts.take(ids, mode="clip").nonzero()[0][:most].tolist() if self.texts else []
-        if not places:
-            return []
-        numbers: list[int] = ids.tolist()
         found: list[Spelled] = []
         for at in places:
             if not found or at >= found[-1].end:
-                spelled = self._read(numbers, at)
+                spelled = self._read(ids[at : at + self.longest].tolist(), at)
                 if spelled is not None:
                     found.append(spelled)
         return found
 
     def _read(self, numbers: list[int], at: int) -> Spelled | None:
-        """The text whose spelling begins within the id at `at`."""
-        pair = (*numbers[at : at + 2],)
+        """The text whose spelling begins within the first of these ids, which stands at `at`."""
+        pair = (*numbers[:2],)
         if pair in self._dead:
             return None
-        data, went_on = self.vocabulary.bytes_of(numbers[at]), False
+        data, went_on = self.vocabulary.bytes_of(numbers[0]), False
         for place in range(len(data)):
-            text, end = data[place:], at + 1
+            text, end = data[place:], 1
             while text in self.begun and end < len(numbers) and numbers[end] not in self.closed_to:
                 text += self.vocabulary.bytes_of(numbers[end])
                 end += 1
-            went_on = went_on or text in self.begun or end > at + 2
+            went_on = went_on or text in self.begun or end > 2  # noqa: PLR2004  (past the pair)
             for marker, name in self.texts.items():
                 if text.startswith(marker):
-                    return Spelled(at, end, name, name in self.known, place, text[len(marker) :])
+                    return Spelled(at, at + end, name, name in self.known, place, text[len(marker) :])
         if not went_on and len(self._dead) < _MOST_PAIRS:
             self._dead.add(pair)
         return None
