@@ -14,8 +14,7 @@ def shown(text: str, most: int = 80) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether this can be a tool's name without looking at the tools: one word of letters, digits and `_ . : / @ + -`, begun by one of the
-    first three."""
+    """Whether this can be a tool's name, the tools unknown: one word of letters, digits and `_.:/@+-`, no sign first."""
     return _NAME.fullmatch(text) is not None
 
 
