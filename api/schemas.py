@@ -160,6 +160,12 @@ class RegenerateRequest(Body):
     expected_count: int | None = Field(None, ge=0)
 
 
+class RederiveRequest(Body):
+    """How to read the ids from now on; left out: as they are read."""
+
+    token_format: str | None = None
+
+
 class ReviewBody(Body):
     """My whole review: what is left out is taken away."""
 

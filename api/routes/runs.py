@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from fastapi import BackgroundTasks, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from api import sse
@@ -10,15 +10,12 @@ from api.auth import audit as audit_log
 from api.deps import PAGE, After, Audit, Ctx, Id, Limit, Operator, ReadSession, RequestFilter, Reviewer, WriteSession
 from api.etags import check_match, etag_of
 from api.jsonbody import make_router
-from api.schemas import AffectedRun, RegenerateRequest
-from db.errors import DomainError
+from api.schemas import AffectedRun, RederiveRequest, RegenerateRequest
 from db.filters import parse_body
-from db.tables import Run, RunEvent
+from db.tables import Run
 from inference.backends.views import EventView
-from inference.context import Context
 from inference.model import Page
-from inference.runs import control, launch, service
-from inference.runs.rederive import rederive
+from inference.runs import control, launch, rederivations, service
 from inference.runs.settings import NewRun
 from inference.runs.views import RunPreview, RunStats, RunView
 
@@ -122,23 +119,13 @@ def regenerate_run(
 
 @router.post("/{run_id}/rederive", status_code=202, dependencies=[Depends(_same_as_seen)])
 def rederive_run(
-    _: Operator, run_id: Id, ctx: Ctx, session: WriteSession, audit: Audit, background: BackgroundTasks
+    user: Operator, run_id: Id, ctx: Ctx, session: WriteSession, audit: Audit, body: RederiveRequest | None = None
 ) -> RunView:
-    """Segments and flags again, from the stored ids; an event tells when it is done (a minute for 100,000 samples)."""
-    control.check_action(session, run_id, "rederive", ("paused", *control.SETTLED))
-    audit("run.rederive", f"run/{run_id}")
-    background.add_task(_rederive, ctx, run_id)
+    """Segments and flags again, from the stored ids, by the worker; `rederivation` says how far it is and what changed."""
+    token_format = None if body is None else body.token_format
+    rederivations.request_rederive(session, ctx, run_id, token_format, user.id)
+    audit("run.rederive", f"run/{run_id}", **({} if token_format is None else {"token_format": token_format}))
     return service.run_view(session, run_id)
-
-
-def _rederive(ctx: Context, run_id: int) -> None:
-    """After the answer: what goes wrong now is told as an event of the run."""
-    try:
-        rederive(ctx, run_id)
-    except DomainError as error:
-        with ctx.db.write() as session:
-            if session.get(Run, run_id) is not None:
-                session.add(RunEvent(run_id=run_id, kind="rederive_failed", message=error.message))
 
 
 @router.get("/{run_id}/stats")

@@ -98,7 +98,14 @@ class Sample(SQLModel, table=True):
         Index("ix_samples_run_finish", "run_id", "finish_reason", "id"),
         Index("ix_samples_run_len", "run_id", "completion_tokens", "id"),
         Index("ix_samples_run_source", "run_id", "source_id", "id"),
-        Index("ix_samples_unchecked", "run_id", "id", sqlite_where=text(UNCHECKED), postgresql_where=text(UNCHECKED)),
+        Index(
+            "ix_samples_unchecked",
+            "run_id",
+            "state",
+            "id",
+            sqlite_where=text(UNCHECKED),
+            postgresql_where=text(UNCHECKED),
+        ),
     )
     id: int | None = Field(default=None, primary_key=True, sa_type=Big)
     run_id: int = Field(foreign_key="runs.id", ondelete="CASCADE")

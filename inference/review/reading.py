@@ -4,6 +4,7 @@ Everything here is a view of the stored ids, made when it is asked for.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from db.idstore import AttemptIds, Ids
 from db.tables import Run
 from inference.context import Context
 from inference.model import View
-from inference.quality.flags import Flag
-from inference.quality.inspection import Inspection, inspect
+from inference.prompts.service import PromptData
+from inference.quality.flags import OFF_BY_DEFAULT, Flag
+from inference.quality.inspection import Inspection, inspect, inspect_text
 from inference.review.views import CallView, FlagView, PieceView, SegmentView
 from inference.runs.resultrows import Lens
 from inference.runs.runstate import RunBroken, open_lens
+from inference.runs.textpass import read_text
 from inference.tokens import formats
 from inference.tokens.errors import TokensError
 from inference.tokens.formats import BoundFormat
@@ -67,20 +70,21 @@ def stored_segments(rows: Sequence[Sequence[Any]]) -> list[Segment]:
     return [Segment(row[0], row[1], row[2], row[3] if len(row) > 3 else None) for row in rows]  # noqa: PLR2004  (the channel is the fourth)
 
 
-def inspect_again(
-    lens: Lens, ids: AttemptIds, finish: str | None, matched: Any, tools: list[dict[str, Any]] | None
-) -> Inspection:
-    """What the checks say of an attempt, made again from its ids."""
-    return inspect(
+def inspect_again(lens: Lens, ids: AttemptIds, finish: str | None, matched: Any, body: PromptData) -> Inspection:
+    """What the checks of its ids and of its text say of an attempt, made again: those that the run makes."""
+    seen = inspect(
         lens.bound,
         lens.tokenizer,
         ids.prompt_ids,
         ids.output_ids,
         finish or "",
         matched,
-        tools=tools,
+        tools=body.tools,
         stop_ids=lens.stop_ids,
+        off=lens.off,
     )
+    text = read_text(lens, body, ids.output_ids, seen.segmentation, finish)
+    return replace(seen, flags=(*seen.flags, *text.flags))
 
 
 def piece_views(tokenizer: Tokenizer, ids: Ids) -> list[PieceView]:
@@ -139,9 +143,10 @@ def segment_ids(
     prompt = _as_ids(prompt_ids or (), "prompt_ids")
     output = _as_ids(output_ids, "output_ids")
     seen = inspect(bound, loaded, prompt, output, finish_reason or "", None, tools=tools, stop_ids=bound.stop_ids)
+    text = inspect_text(bound, loaded, "", output, seen.segmentation, off=OFF_BY_DEFAULT)
     return Segmented(
         segments=segment_views(bound, loaded, output, seen.segmentation.segments, tools),
-        flags=[flag_view_of(flag) for flag in seen.flags],
+        flags=[flag_view_of(flag) for flag in (*seen.flags, *text)],
     )
 
 

@@ -165,7 +165,7 @@ def _read(
         missing = FlagView(code=error.code, severity="info", start=None, end=None, message=error.message)
         return bare_segment_views(segments), [missing, *flags]
     if not segments or not current:
-        again = inspect_again(lens, ids, attempt.finish_reason, matched_value(attempt.finish_matched), body.tools)
+        again = inspect_again(lens, ids, attempt.finish_reason, matched_value(attempt.finish_matched), body)
         segments = segments or list(again.segmentation.segments)
         if not current:
             flags = [flag_view_of(flag) for flag in again.flags]

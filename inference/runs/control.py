@@ -17,6 +17,7 @@ from db.tables import (
     Attempt,
     Comment,
     Export,
+    Rederivation,
     Review,
     Run,
     RunBackend,
@@ -48,8 +49,8 @@ def get_run(s: Session, run_id: int) -> Run:
     return run
 
 
-def allowed_actions(run: Run, *, failed: int, done: int) -> list[str]:
-    """The actions that are legal now."""
+def allowed_actions(run: Run, *, failed: int, done: int, rederiving: bool = False) -> list[str]:
+    """The actions that are legal now; while a rederive is at work no other one is."""
     actions = {
         "queued": ["pause", "cancel"],
         "running": ["pause", "cancel", "regenerate"],
@@ -58,6 +59,8 @@ def allowed_actions(run: Run, *, failed: int, done: int) -> list[str]:
         "cancelling": [],
         "failed": ["resume", "regenerate", "rederive", "delete"],
     }.get(run.state, ["regenerate", "rederive", "delete"])
+    if rederiving and "rederive" in actions:
+        actions.remove("rederive")
     if failed and run.state in {"running", "paused", *SETTLED}:
         actions.append("retry")
     if done:
@@ -69,7 +72,11 @@ def run_actions(s: Session, run: Run) -> list[str]:
     """The actions that are legal now, by the run's counters."""
     sums = [func.coalesce(func.sum(column), 0) for column in (RunCategory.failed, RunCategory.done)]
     failed, done = s.execute(select(*sums).where(col(RunCategory.run_id) == run.id)).one()
-    return allowed_actions(run, failed=int(failed), done=int(done))
+    active = select(col(Rederivation.id)).where(
+        col(Rederivation.run_id) == run.id, col(Rederivation.state).in_(("queued", "running"))
+    )
+    rederiving = s.exec(active.limit(1)).first() is not None
+    return allowed_actions(run, failed=int(failed), done=int(done), rederiving=rederiving)
 
 
 def pause_run(s: Session, run_id: int, *, by: str = "") -> Run:
@@ -189,8 +196,12 @@ def delete_run(ctx: Context, run_id: int) -> None:
         check_action(s, run_id, "delete", ("paused", *SETTLED))
         samples = select(col(Sample.id)).where(col(Sample.run_id) == run_id)
         s.execute(delete(Comment).where(col(Comment.sample_id).in_(samples)))
-        for table in (SampleTag, Review, SampleFlag, Attempt, Sample, Export, RunEvent, RunCategory, RunBackend):
-            s.execute(delete(table).where(col(table.run_id) == run_id))
+        hanging: tuple[Any, ...] = (
+            *(SampleTag, Review, SampleFlag, Attempt, Sample),
+            *(Export, Rederivation, RunEvent, RunCategory, RunBackend),
+        )
+        for table in hanging:
+            s.execute(delete(table).where(table.run_id == run_id))
         s.execute(delete(Run).where(col(Run.id) == run_id))
     ctx.ids.drop(run_id)
 
@@ -265,6 +276,9 @@ def _first_line(error: ValueError) -> str:
 
 def _put_back(s: Session, run: Run, flt: Filter, generation: int | None) -> int:
     assert run.id is not None  # noqa: S101  (read from the database)
+    run.collection_due += 1  # answers go: what was said of the others beside them may no longer hold
+    s.add(run)
+    s.flush()
     return sum(
         reset_samples(s, run.id, batch, generation=generation) for batch in iter_sample_ids(s, run.id, flt, batch=1000)
     )

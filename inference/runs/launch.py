@@ -88,7 +88,10 @@ def _render_example(
         rendered = render_body(tokenizer, settings, body)
     except TokensError as error:
         return None, None, [f"The first prompt ({example.source_id}) cannot be rendered: {error.message}"]
-    said = [f"The first prompt ({example.source_id}): {flag.message}" for flag in prompt_flags(rendered)]
+    said = [
+        f"The first prompt ({example.source_id}): {flag.message}"
+        for flag in prompt_flags(rendered, settings.checks_off)
+    ]
     count = len(rendered.ids)
     if count > settings.max_prompt_tokens:
         said.append(

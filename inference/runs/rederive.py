@@ -1,163 +1,183 @@
-"""Making segments and flags again from the ids: after a format or a check got better, nothing has to be generated anew."""
+"""Making segments and flags again from the ids: after a format or a check got better, nothing has to be generated anew.
 
-from collections import defaultdict
-from typing import Any
+A job is a row (`rederivations`), done by the worker in slices. Each slice writes a batch of samples, and in the same
+transaction how far the job is: a killed worker goes on exactly there. What was found before and after is counted by flag
+code, in samples, and told as an event.
+"""
 
-from sqlalchemy import bindparam, delete, insert, select, update
-from sqlmodel import Session
+import threading
+from typing import Any, Final
 
-from db.errors import Unavailable
-from db.queries.counters import apply_deltas
-from db.tables import Attempt, Run, RunEvent, Sample, SampleFlag
+import structlog
+from sqlalchemy import func, select, update
+from sqlmodel import Session, col
+
+from db.tables import Rederivation, Run, RunCategory, RunEvent, SampleFlag
 from db.types import now
 from inference.context import Context
-from inference.prompts.service import prompt_bodies
+from inference.prompts.service import PromptData
 from inference.quality.inspection import inspect
-from inference.runs.control import SETTLED, check_action
+from inference.runs.collection import RESTING, sweep
+from inference.runs.looking import Found, Looked, find_done, write_looked
+from inference.runs.rederivations import ACTIVE
 from inference.runs.rendering import prompt_flags, render_body
 from inference.runs.resultrows import Lens, clean_text, flag_values, matched_value, segments_json
 from inference.runs.runstate import RunBroken, open_lens
+from inference.runs.textpass import REPLACED, read_text, unread
 from inference.tokens.errors import TokensError
 
-BATCH = 200
+log = structlog.get_logger(__name__)
 
-_SAMPLES: Any = Sample.__table__  # type: ignore[attr-defined]  # SQLModel adds it; mypy sees the class alone
-_ATTEMPTS: Any = Attempt.__table__  # type: ignore[attr-defined]
-_FLAGS: Any = SampleFlag.__table__  # type: ignore[attr-defined]
-_FIGURES = ("reasoning_tokens", "kinds", "flag_count", "preview")
+BATCH: Final = 100
 
 
-def rederive(ctx: Context, run_id: int) -> int:
-    """Segment and check every done sample's current attempt again, a batch a transaction; the ids are not touched.
-
-    Returns:
-        How many attempts were looked at. Owns its transactions; may take a minute for each 100,000 samples.
-
-    Raises:
-        NotFound: no such run.
-        Conflict: `illegal_move`, the run is neither paused nor ended.
-        Unavailable: `tokenizer_gone`.
-    """
+def active_job(ctx: Context) -> int | None:
+    """The oldest job that is not done."""
     with ctx.db.read() as s:
-        run = check_action(s, run_id, "rederive", ("paused", *SETTLED))
-        try:
-            lens = open_lens(ctx, run)
-        except RunBroken as error:
-            raise Unavailable("tokenizer_gone", str(error)) from error
-    after = total = 0
-    while True:
-        with ctx.db.read() as s:
-            rows = _next(s, run_id, after)
-            bodies = prompt_bodies(s, {row.prompt_id for row in rows})
-        if not rows:
-            break
-        after = rows[-1].id
-        looked = []
-        ids = dict(ctx.ids.get_many(run_id, [(row.id, row.attempt) for row in rows]))
-        for row in rows:
-            stored = ids.get((row.id, row.attempt))
-            if stored is not None:
-                looked.append(_again(lens, row, stored, bodies.get(row.prompt_id)))
+        query = select(col(Rederivation.id)).where(col(Rederivation.state).in_(ACTIVE)).order_by(col(Rederivation.id))
+        return s.execute(query.limit(1)).scalar()
+
+
+def rederive_slice(ctx: Context, job_id: int, halt: threading.Event) -> None:
+    """Do the next piece of a job: begin it, go over a batch of samples, or end it. Owns its transactions."""
+    with ctx.db.read() as s:
+        job = s.get(Rederivation, job_id)
+        run = None if job is None else s.get(Run, job.run_id)
+    if job is None or run is None or job.state not in ACTIVE:
+        return
+    if job.state == "queued":
+        _begin(ctx, job, run)
+        return
+    try:
+        lens = open_lens(ctx, run)
+    except RunBroken as error:
+        _fail(ctx, job_id, str(error))
+        return
+    found = find_done(ctx, job.run_id, BATCH, after=job.position)
+    if found:
+        looked = [_again(lens, one) for one in found]
         with ctx.db.write() as s:
-            total += _write(s, run_id, looked)
-    with ctx.db.write() as s:
-        if s.get(Run, run_id) is not None:
-            s.add(
-                RunEvent(
-                    run_id=run_id, kind="rederived", message=f"Segments and flags of {total:,} samples made again."
-                )
+            write_looked(s, job.run_id, [item for item in looked if item.figures is not None])
+            write_looked(s, job.run_id, [item for item in looked if item.figures is None], REPLACED)
+            s.execute(
+                update(Rederivation)
+                .where(col(Rederivation.id) == job_id, col(Rederivation.position) == job.position)
+                .values(position=found[-1].row.id, done=col(Rederivation.done) + len(found))
             )
-    return total
+    elif run.state not in RESTING or sweep(ctx, job.run_id, lens.off, halt):
+        _end(ctx, job_id)
 
 
-def _next(s: Session, run_id: int, after: int) -> list[Any]:
-    sample, attempt = _SAMPLES.c, _ATTEMPTS.c
-    query = (
-        select(
-            sample.id,
-            sample.attempt,
-            sample.lease,
-            sample.prompt_id,
-            sample.category,
-            attempt.finish_reason,
-            attempt.finish_matched,
+def flagged_samples(s: Session, run_id: int) -> dict[str, int]:
+    """{flag code: samples that have it}."""
+    c = SampleFlag
+    query = select(col(c.code), func.count(func.distinct(c.sample_id))).where(col(c.run_id) == run_id)
+    return {code: int(count) for code, count in s.execute(query.group_by(col(c.code)).order_by(col(c.code))).all()}
+
+
+def _begin(ctx: Context, job: Rederivation, run: Run) -> None:
+    """Take over the new format, if one is named, and count what there is."""
+    own = run.settings.get("token_format")
+    was = run.token_format or own
+    to = job.token_format or was
+    run.token_format = to
+    try:
+        open_lens(ctx, run)
+    except RunBroken as error:
+        _fail(ctx, job.id or 0, str(error))
+        return
+    with ctx.db.read() as s:
+        before = flagged_samples(s, job.run_id)
+        total = s.execute(
+            select(func.coalesce(func.sum(RunCategory.done), 0)).where(col(RunCategory.run_id) == job.run_id)
+        ).scalar_one()
+    with ctx.db.write() as s:
+        changed: Any = s.execute(
+            update(Rederivation)
+            .where(col(Rederivation.id) == job.id, col(Rederivation.state) == "queued")
+            .values(state="running", before=before, total=int(total), started_at=now())
         )
-        .join(_ATTEMPTS, (attempt.sample_id == sample.id) & (attempt.number == sample.attempt))
-        .where(sample.run_id == run_id, sample.state == "done", sample.id > after)
-    )
-    return list(s.connection().execute(query.order_by(sample.id).limit(BATCH)).all())
+        if not changed.rowcount:
+            return
+        s.execute(
+            update(Run)
+            .where(col(Run.id) == job.run_id)
+            .values(token_format=None if to == own else to, collection_due=col(Run.collection_due) + 1)
+        )
+        if to != was:
+            message = f"The ids are read as {to} from now on, not as {was}."
+            s.add(RunEvent(run_id=job.run_id, kind="token_format", message=message, detail={"from": was, "to": to}))
 
 
-def _again(lens: Lens, row: Any, stored: Any, body: Any) -> dict[str, Any]:
-    tools = None if body is None else body.tools
-    seen = inspect(
-        lens.bound,
-        lens.tokenizer,
-        stored.prompt_ids,
-        stored.output_ids,
-        row.finish_reason or "",
-        matched_value(row.finish_matched),
-        tools=tools,
-        stop_ids=lens.stop_ids,
-    )
-    flags = [flag_values(flag) for flag in (*_of_prompt(lens, body), *seen.flags)]
-    return {
-        "id": row.id,
-        "attempt": row.attempt,
-        "lease": row.lease,
-        "category": row.category,
+def _end(ctx: Context, job_id: int) -> None:
+    with ctx.db.write() as s:
+        job = s.get(Rederivation, job_id, with_for_update=True)
+        if job is None or job.state != "running":
+            return
+        job.after = flagged_samples(s, job.run_id)
+        job.state, job.finished_at = "done", now()
+        s.add(job)
+        changes = {
+            code: [job.before.get(code, 0), job.after.get(code, 0)]
+            for code in sorted({*job.before, *job.after})
+            if job.before.get(code, 0) != job.after.get(code, 0)
+        }
+        told = (
+            ", ".join(f"{code} {was:,} → {now_:,}" for code, (was, now_) in changes.items()) or "the flags are the same"
+        )
+        message = f"Segments and flags of {job.done:,} samples made again: {told}."
+        s.add(RunEvent(run_id=job.run_id, kind="rederived", message=message, detail={"changes": changes}))
+
+
+def _fail(ctx: Context, job_id: int, error: str) -> None:
+    with ctx.db.write() as s:
+        job = s.get(Rederivation, job_id, with_for_update=True)
+        if job is None or job.state not in ACTIVE:
+            return
+        job.state, job.error, job.finished_at = "failed", error, now()
+        s.add(job)
+        s.add(RunEvent(run_id=job.run_id, kind="rederive_failed", message=error))
+
+
+def _again(lens: Lens, found: Found) -> Looked:
+    """All that is made from the ids; without figures where they cannot be read: then a flag says why, and the rest stands."""
+    row, stored, looked = found.row, found.ids, found.looked()
+    if stored is None:
+        looked.flags = [unread(found.trouble)]
+        return looked
+    try:
+        seen = inspect(
+            lens.bound,
+            lens.tokenizer,
+            stored.prompt_ids,
+            stored.output_ids,
+            row.finish_reason or "",
+            matched_value(row.finish_matched),
+            tools=None if found.body is None else found.body.tools,
+            stop_ids=lens.stop_ids,
+            off=lens.off,
+        )
+        text = read_text(lens, found.body, stored.output_ids, seen.segmentation, row.finish_reason)
+    except Exception as error:
+        log.exception("not_rederived", sample_id=row.id, attempt=row.attempt)
+        looked.flags = [unread(f"{error!r}.")]
+        return looked
+    looked.answer_hash = text.answer_hash
+    flags = (*_of_prompt(lens, found.body), *seen.flags, *text.flags)
+    looked.flags = [flag_values(flag) for flag in flags]
+    looked.segments = segments_json(seen)
+    looked.figures = {
         "reasoning_tokens": seen.reasoning_tokens,
         "kinds": seen.kinds,
-        "flag_count": sum(flag["severity"] in {"warning", "error"} for flag in flags),
         "preview": clean_text(seen.preview),
-        "segments": segments_json(seen),
-        "flags": flags,
     }
+    return looked
 
 
-def _of_prompt(lens: Lens, body: Any) -> tuple[Any, ...]:
+def _of_prompt(lens: Lens, body: PromptData | None) -> tuple[Any, ...]:
     if body is None:
         return ()
     try:
-        return prompt_flags(render_body(lens.tokenizer, lens.settings, body))
+        return prompt_flags(render_body(lens.tokenizer, lens.settings, body), lens.off)
     except TokensError:
         return ()
-
-
-def _write(s: Session, run_id: int, looked: list[dict[str, Any]]) -> int:
-    """Write those that are still what they were when they were read."""
-    connection = s.connection()
-    c = _SAMPLES.c
-    query = select(c.id, c.lease, c.flag_count).where(c.id.in_([item["id"] for item in looked]), c.state == "done")
-    current = {row.id: row for row in connection.execute(query.order_by(c.id).with_for_update()).all()}
-    fresh = [item for item in looked if item["id"] in current and current[item["id"]].lease == item["lease"]]
-    if not fresh:
-        return 0
-    deltas: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for item in fresh:
-        deltas[item["category"]]["flagged"] += (item["flag_count"] > 0) - (current[item["id"]].flag_count > 0)
-    figures: dict[str, Any] = {name: bindparam(f"new_{name}") for name in _FIGURES}
-    values = [
-        {
-            "key_id": item["id"],
-            "key_number": item["attempt"],
-            "new_segments": item["segments"],
-            **{f"new_{name}": item[name] for name in _FIGURES},
-        }
-        for item in fresh
-    ]
-    connection.execute(
-        update(_ATTEMPTS)
-        .where(_ATTEMPTS.c.sample_id == bindparam("key_id"), _ATTEMPTS.c.number == bindparam("key_number"))
-        .values(segments=bindparam("new_segments"), **figures),
-        values,
-    )
-    connection.execute(
-        update(_SAMPLES).where(_SAMPLES.c.id == bindparam("key_id")).values(updated_at=now(), **figures), values
-    )
-    connection.execute(delete(_FLAGS).where(_FLAGS.c.sample_id.in_([item["id"] for item in fresh])))
-    rows = [{"run_id": run_id, "sample_id": item["id"], **flag} for item in fresh for flag in item["flags"]]
-    if rows:
-        connection.execute(insert(_FLAGS), rows)
-    apply_deltas(s, run_id, deltas)
-    return len(fresh)

@@ -4,7 +4,7 @@ Rendering and encoding cost milliseconds where sending costs microseconds, so it
 the sample's turn comes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +19,8 @@ from inference.tokens.rendering import Rendering, render
 from inference.tokens.tokenizer import Tokenizer
 
 FATAL_WARNINGS: Final = frozenset({"content_lost"})
-"""A prompt that lost part of what was uploaded would train on an answer to something else: it is not sent."""
+"""A prompt that lost part of what was uploaded would train on an answer to something else: unless the run says so, it is not
+sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +44,21 @@ def render_body(tokenizer: Tokenizer, settings: RunSettings, body: PromptData) -
     return render(tokenizer, body.messages, body.tools, kwargs, token_format=settings.token_format)
 
 
-def prompt_flags(rendered: Rendering) -> tuple[Flag, ...]:
-    """The renderer's warnings as flags of the prompt; a range of the prompt is no range of the output, so none is cited."""
-    return tuple(flag(warning.code, None, None, warning.message) for warning in rendered.warnings)
+def prompt_flags(rendered: Rendering, off: Collection[str] = ()) -> tuple[Flag, ...]:
+    """The renderer's warnings as flags of the prompt, but for the codes in `off`.
+
+    A range of the prompt is no range of the output, so none is cited.
+    """
+    return tuple(
+        flag(warning.code, None, None, warning.message) for warning in rendered.warnings if warning.code not in off
+    )
 
 
 def prepare(tokenizer: Tokenizer, settings: RunSettings, body: PromptData | None) -> Prompted:
     """Render one prompt and check that it may be sent.
 
-    A template that raises, content that got lost, an id outside the vocabulary (one such id kills a whole SGLang server)
-    and a prompt longer than the context each become a named error.
+    A template that raises, content that got lost (unless the run wants such prompts sent), an id outside the vocabulary (one
+    such id kills a whole SGLang server) and a prompt longer than the context each become a named error.
     """
     none = np.empty(0, dtype=np.uint32)
     if body is None:
@@ -64,15 +70,16 @@ def prepare(tokenizer: Tokenizer, settings: RunSettings, body: PromptData | None
     except TokensError as error:
         return Prompted(none, body.tools, error_code=error.code, error=error.message)
     ids = np.ascontiguousarray(rendered.ids, dtype=np.uint32)
-    flags = prompt_flags(rendered)
+    flags = prompt_flags(rendered, settings.checks_off)
     code, message = _refusal(ids, flags, settings)
     return Prompted(ids, body.tools, flags, code, message)
 
 
 def _refusal(ids: Ids, flags: tuple[Flag, ...], settings: RunSettings) -> tuple[str | None, str | None]:
-    for found in flags:
-        if found.code in FATAL_WARNINGS:
-            return found.code, found.message
+    if settings.render_faults == "skip":
+        for found in flags:
+            if found.code in FATAL_WARNINGS:
+                return found.code, found.message
     if not len(ids):
         return (
             "prompt_empty",

@@ -39,17 +39,19 @@ def reset_samples(s: Session, run_id: int, ids: Sequence[int], *, generation: in
         col(Sample.state),
         func.count(),
         func.sum(case((done & (col(Sample.flag_count) > 0), 1), else_=0)),
+        func.sum(case((done & (col(Sample.text_checked) == col(Sample.attempt)), 1), else_=0)),
         func.sum(case((done, func.coalesce(col(Sample.prompt_tokens), 0)), else_=0)),
         func.sum(case((done, func.coalesce(col(Sample.completion_tokens), 0)), else_=0)),
     ).where(col(Sample.run_id) == run_id, col(Sample.id).in_(ids))
     total = 0
-    for category, state, count, flagged, prompt_tokens, completion_tokens in s.execute(
+    for category, state, count, flagged, checked, prompt_tokens, completion_tokens in s.execute(
         figures.group_by(col(Sample.category), col(Sample.state))
     ).all():
         total += count
         deltas[category][state] -= count
         deltas[category]["pending"] += count
         deltas[category]["flagged"] -= int(flagged)
+        deltas[category]["checked"] -= int(checked)
         deltas[category]["prompt_tokens"] -= int(prompt_tokens)
         deltas[category]["completion_tokens"] -= int(completion_tokens)
     s.execute(delete(SampleFlag).where(col(SampleFlag.run_id) == run_id, col(SampleFlag.sample_id).in_(ids)))
@@ -63,6 +65,7 @@ def reset_samples(s: Session, run_id: int, ids: Sequence[int], *, generation: in
         "reasoning_tokens": None,
         "kinds": 0,
         "flag_count": 0,
+        "answer_hash": None,
         "preview": "",
         "error_code": None,
         "error": None,

@@ -5,11 +5,13 @@ defaults documented in `inference.runs.settings`; which one it was is recorded b
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlmodel import Session, col, select
 
 from db.errors import Conflict, Invalid, NotFound
 from db.tables import Backend, PromptSet
+from db.types import now
 from inference.context import Context
 from inference.quality.guard import GuardSettings
 from inference.runs.sampling import Resolution, check_sampling, resolve_sampling
@@ -19,10 +21,13 @@ from inference.runs.settings import (
     DEFAULT_CONTEXT,
     DEFAULT_TIMEOUT_S,
     NewRun,
+    RenderFaults,
     RunSettings,
 )
+from inference.runs.switches import default_off, switched_off
 from inference.tokens import formats
 from inference.tokens.errors import TokensError
+from inference.tokens.rendering import DATE_KEY
 from inference.tokens.suggestion import suggest
 from inference.tokens.tokenizer import Tokenizer
 
@@ -128,7 +133,7 @@ def resolve_settings(s: Session, ctx: Context, new: NewRun) -> tuple[RunSettings
         token_format=bound.name,
         sampling=sampling,
         seed=_seed(new, notes),
-        chat_template_kwargs=new.chat_template_kwargs,
+        chat_template_kwargs=_template_kwargs(new, tokenizer, notes),
         context_length=context_length,
         max_prompt_tokens=max_prompt,
         repeats=new.repeats,
@@ -138,6 +143,8 @@ def resolve_settings(s: Session, ctx: Context, new: NewRun) -> tuple[RunSettings
         timeout_s=_timeout(new, notes),
         tries=new.tries,
         guard=_guard(new, notes),
+        checks_off=_checks_off(new, notes),
+        render_faults=_render_faults(new, notes),
     )
     return frozen.model_copy(update={"sources": notes.sources}), notes, tokenizer
 
@@ -225,6 +232,33 @@ def _context(tokenizer: Tokenizer, facts: list[ServerFacts], notes: Resolution) 
     source = "server: below its max_req_input_len" if inputs else "context_length less what SGLang keeps for itself"
     notes.note("max_prompt_tokens", longest, source)
     return length, longest
+
+
+def _template_kwargs(new: NewRun, tokenizer: Tokenizer, notes: Resolution) -> dict[str, Any]:
+    """The template's arguments; a template that reads the date gets one that stays, so that a prompt's ids do too."""
+    given = new.chat_template_kwargs
+    if DATE_KEY not in (tokenizer.template or ""):
+        return given
+    name = f"chat_template_kwargs.{DATE_KEY}"
+    if DATE_KEY in given:
+        notes.note(name, given[DATE_KEY], "request")
+        return given
+    today = now().date().isoformat()
+    notes.note(name, today, "the day of the launch (UTC), since the chat template writes the date")
+    return {**given, DATE_KEY: today}
+
+
+def _checks_off(new: NewRun, notes: Resolution) -> tuple[str, ...]:
+    off = switched_off(new.checks)
+    asked = [code for code, on in new.checks.items() if on != (code not in default_off())]
+    notes.note("checks_off", list(off), f"request ({', '.join(sorted(asked))}), else defaults" if asked else "defaults")
+    return off
+
+
+def _render_faults(new: NewRun, notes: Resolution) -> RenderFaults:
+    asked = "render_faults" in new.model_fields_set
+    notes.note("render_faults", new.render_faults, "request" if asked else "default")
+    return new.render_faults
 
 
 def _seed(new: NewRun, notes: Resolution) -> int:

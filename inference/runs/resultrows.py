@@ -1,11 +1,13 @@
 """One outcome as rows: looked at, flagged, and spelled as the tables want it."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import orjson
 import structlog
 
+from db.idstore import Ids
 from db.kinds import kind_bit
 from inference.quality import guard as guards
 from inference.quality.flags import Flag
@@ -13,6 +15,7 @@ from inference.quality.inspection import Inspection, inspect
 from inference.runs.outcomes import Ending, Outcome
 from inference.runs.settings import RunSettings
 from inference.tokens.formats import BoundFormat
+from inference.tokens.segmentation.segments import Segmentation
 from inference.tokens.tokenizer import Tokenizer
 
 log = structlog.get_logger(__name__)
@@ -21,7 +24,7 @@ _MAX_ERROR = 2000
 _COUNTED = frozenset({"warning", "error"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lens:
     """What it takes to read a run's ids: its settings, tokenizer and bound token format."""
 
@@ -33,6 +36,18 @@ class Lens:
     def stop_ids(self) -> frozenset[int]:
         """The ids that end an answer: the family's, the tokenizer's, and those the run asked for."""
         return self.bound.stop_ids.union(self.settings.sampling.stop_token_ids or ())
+
+    @cached_property
+    def off(self) -> frozenset[str]:
+        """Flag codes that the run does not look for."""
+        return frozenset(self.settings.checks_off)
+
+    def segment(self, prompt_ids: Ids, output_ids: Ids, finish_reason: str | None, matched: Any) -> Segmentation:
+        """Cut an answer, as `inspect` does: a stop id that only this request had ends it too."""
+        stops = self.stop_ids
+        if finish_reason == "stop" and isinstance(matched, int) and len(output_ids) and int(output_ids[-1]) == matched:
+            stops |= {matched}
+        return self.bound.segment(prompt_ids, output_ids, stops)
 
 
 @dataclass(slots=True)
@@ -64,6 +79,7 @@ def look_at(lens: Lens, outcome: Outcome) -> ResultRow:
                 outcome.finish_matched,
                 tools=work.tools,
                 stop_ids=lens.stop_ids,
+                off=lens.off,
             )
         except Exception as error:
             log.exception("inspection_failed", sample_id=work.sample_id, attempt=outcome.number)

@@ -40,13 +40,15 @@ class Seen:
 def open_lens(ctx: Context, run: Run) -> Lens:
     """What it takes to read and render a run: its settings, its tokenizer, unchanged since launch, and its token format.
 
+    Ids are read by the format that a rederive named last, else by that of the settings; prompts are rendered as the settings say.
+
     Raises:
         RunBroken: the tokenizer cannot be loaded any more, or is not the one the run was launched with.
     """
     settings = RunSettings.model_validate(run.settings)
     try:
         tokenizer = ctx.tokenizers.get(settings.tokenizer)
-        bound = formats.bind(formats.get_format(settings.token_format), tokenizer)
+        bound = formats.bind(formats.get_format(run.token_format or settings.token_format), tokenizer)
     except TokensError as error:
         raise RunBroken(f"Tokenizer {settings.tokenizer} cannot be used: {error.message}") from error
     if tokenizer.sha256 != settings.tokenizer_sha256 or tokenizer.template_sha256 != settings.template_sha256:

@@ -10,11 +10,21 @@ from sqlmodel import Session, col, select
 from db.filters import Filter
 from db.queries.conditions import where
 from db.queries.pages import page_by_id
-from db.tables import Review, Run, RunBackend, RunCategory, RunEvent, Sample, SampleFlag, SampleTag, Tag
+from db.tables import Rederivation, Review, Run, RunBackend, RunCategory, RunEvent, Sample, SampleFlag, SampleTag, Tag
 from inference.backends.views import EventView
 from inference.model import Page
 from inference.runs.control import allowed_actions, get_run
-from inference.runs.views import CategoryCounts, Counts, Progress, RunStats, RunView
+from inference.runs.rederivations import ACTIVE, last_rederivations
+from inference.runs.switches import default_off, is_wanted
+from inference.runs.views import (
+    CategoryCounts,
+    Checked,
+    Counts,
+    Progress,
+    RederivationView,
+    RunStats,
+    RunView,
+)
 
 EDGES: Final = (0, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072, 1 << 31)
 """Bins of the length histogram, in completion tokens: each twice as wide as the one before"""
@@ -100,6 +110,7 @@ def run_stats(s: Session, run_id: int, flt: Filter | None = None) -> RunStats:
         errors=_grouped(s, col(Sample.error_code), inside, col(Sample.state) == "failed"),
         length_histogram=_histogram(s, [*inside, done, col(Sample.completion_tokens).is_not(None)]),
         progress=_progress(run),
+        checked=_checked(run, categories if flt is None or flt.is_empty else _kept(s, [run_id])[run_id]),
     )
 
 
@@ -109,12 +120,15 @@ def _views(s: Session, runs: Sequence[Run]) -> list[RunView]:
     query = select(RunBackend).where(col(RunBackend.run_id).in_(ids)).order_by(col(RunBackend.backend_id))
     for row in s.exec(query).all():
         backends[row.run_id].append(row.backend_id)
-    kept = _kept(s, ids)
-    return [_view(run, run.id, backends[run.id], kept[run.id]) for run in runs if run.id is not None]
+    kept, jobs = _kept(s, ids), last_rederivations(s, ids)
+    return [_view(run, run.id, backends[run.id], kept[run.id], jobs.get(run.id)) for run in runs if run.id is not None]
 
 
-def _view(run: Run, run_id: int, backend_ids: list[int], categories: list[CategoryCounts]) -> RunView:
+def _view(
+    run: Run, run_id: int, backend_ids: list[int], categories: list[CategoryCounts], job: Rederivation | None
+) -> RunView:
     counts = _sum(categories)
+    rederiving = job is not None and job.state in ACTIVE
     return RunView(
         id=run_id,
         name=run.name,
@@ -128,9 +142,12 @@ def _view(run: Run, run_id: int, backend_ids: list[int], categories: list[Catego
         prompt_tokens=sum(category.prompt_tokens for category in categories),
         completion_tokens=sum(category.completion_tokens for category in categories),
         progress=_progress(run),
+        checked=_checked(run, categories),
+        rederivation=None if job is None else _rederivation(job),
+        token_format=run.token_format or run.settings.get("token_format", ""),
         settings=run.settings,
         fingerprint=run.fingerprint,
-        allowed=allowed_actions(run, failed=counts.failed, done=counts.done),
+        allowed=allowed_actions(run, failed=counts.failed, done=counts.done, rederiving=rederiving),
         created_at=run.created_at,
         started_at=run.started_at,
         finished_at=run.finished_at,
@@ -145,6 +162,20 @@ def _progress(run: Run) -> Progress:
     )
 
 
+def _checked(run: Run, categories: Sequence[CategoryCounts]) -> Checked:
+    if not is_wanted(run.settings.get("checks_off", default_off())):
+        return Checked()
+    done, total = sum(item.checked for item in categories), sum(item.done for item in categories)
+    return Checked(
+        done=done, total=total, complete=done == total and run.collection_due == 0, trouble=run.check_trouble
+    )
+
+
+def _rederivation(job: Rederivation) -> RederivationView:
+    names = set(RederivationView.model_fields)
+    return RederivationView.model_validate(job.model_dump(include=names))
+
+
 def _kept(s: Session, run_ids: Sequence[int]) -> dict[int, list[CategoryCounts]]:
     found: dict[int, list[CategoryCounts]] = {run_id: [] for run_id in run_ids}
     query = select(RunCategory).where(col(RunCategory.run_id).in_(run_ids)).order_by(col(RunCategory.category))
@@ -156,15 +187,17 @@ def _kept(s: Session, run_ids: Sequence[int]) -> dict[int, list[CategoryCounts]]
 def _counted(s: Session, inside: Sequence[Any]) -> list[CategoryCounts]:
     tokens = [func.coalesce(func.sum(column), 0) for column in (Sample.prompt_tokens, Sample.completion_tokens)]
     flagged = func.sum(case((col(Sample.flag_count) > 0, 1), else_=0))
-    query = select(col(Sample.category), col(Sample.state), func.count(), flagged, *tokens).where(*inside)
+    looked_at = func.sum(case((col(Sample.text_checked) == col(Sample.attempt), 1), else_=0))
+    query = select(col(Sample.category), col(Sample.state), func.count(), *[flagged, looked_at, *tokens]).where(*inside)
     figures: dict[str, dict[str, int]] = defaultdict(dict)
-    for category, state, count, flags, prompt, completion in s.execute(
+    for category, state, count, flags, checked, prompt, completion in s.execute(
         query.group_by(col(Sample.category), col(Sample.state))
     ):
         figures[category][state] = count
         if state == "done":
             figures[category] |= {
                 "flagged": int(flags),
+                "checked": int(checked),
                 "prompt_tokens": int(prompt),
                 "completion_tokens": int(completion),
             }

@@ -6,14 +6,17 @@ each came from.
 """
 
 import hashlib
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from inference.quality.guard import GuardSettings
+from inference.runs.switches import default_off
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+
+RenderFaults = Literal["skip", "generate"]
 
 MIN_BUDGET: Final = 16
 """Tokens: a prompt that leaves less room than this (or than the wanted budget, if smaller) is too long to be worth sending."""
@@ -90,6 +93,13 @@ class NewRun(BaseModel):
         3, ge=1, le=20, description="Attempts per sample where the cause may pass (timeout, malformed, NaN)."
     )
     guard: GuardSettings | None = Field(None, description="Left out: the default thresholds; null: no guard.")
+    checks: dict[str, bool] = Field(
+        default_factory=dict, description="{flag code: on or off}; those left out have their default (GET /flags)."
+    )
+    render_faults: RenderFaults = Field(
+        "skip",
+        description="A prompt that lost content when it was rendered: skip (it fails as content_lost and is not sent) or generate.",
+    )
 
     @property
     def guard_left_out(self) -> bool:
@@ -126,19 +136,25 @@ class RunSettings(BaseModel):
     timeout_s: float
     tries: int
     guard: GuardSettings | None
+    checks_off: tuple[str, ...] = Field(default_factory=default_off)
+    """Flag codes that are not looked for"""
+    render_faults: RenderFaults = "skip"
+    """Whether a prompt that lost content in rendering is sent"""
     sources: dict[str, str] = Field(default_factory=dict)
     """{setting: where its value came from, in words}"""
 
 
-_OPERATIONAL: Final = {"backend_ids", "concurrency", "timeout_s", "tries", "guard", "sources"}
+_OPERATIONAL: Final = {"backend_ids", "concurrency", "timeout_s", "tries", "guard", "checks_off", "sources"}
 
 
 def fingerprint(settings: RunSettings) -> str:
     """SHA-256 (hex) of what decides the data: two runs with one fingerprint ask for the same samples.
 
-    Which servers do it, how many at once and what would stop it are left out.
+    Which servers do it, how many at once, what would stop it and what is looked for in the answers are left out.
     """
     data = settings.model_dump(mode="json", exclude=_OPERATIONAL)
+    if settings.render_faults == "skip":  # so that runs from before it could be chosen have the fingerprint they had
+        del data["render_faults"]
     return hashlib.sha256(orjson.dumps(data, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

@@ -26,6 +26,8 @@ class CategoryCounts(Counts):
     """The same, within one category."""
 
     category: str
+    checked: int = 0
+    """Done samples whose text was looked at"""
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
@@ -36,6 +38,37 @@ class Progress(View):
     samples_per_s: float | None = None
     tokens_per_s: float | None = None
     eta_s: float | None = None
+
+
+class Checked(View):
+    """How far the checks behind the run are: those that need an answer's text, then those that need all of its answers.
+
+    `complete`: nothing is left to look at. `trouble`: why it cannot be looked at, in words.
+    """
+
+    done: int = 0
+    total: int = 0
+    complete: bool = True
+    trouble: str = ""
+
+
+class RederivationView(View):
+    """Segments and flags made again from the ids: the last such job of a run.
+
+    `before` and `after` count samples by flag code; `after` is there once it is done.
+    """
+
+    state: str
+    """queued, running, done or failed"""
+    token_format: str | None
+    done: int
+    total: int
+    before: dict[str, int]
+    after: dict[str, int]
+    error: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
 
 
 class RunView(View):
@@ -53,6 +86,10 @@ class RunView(View):
     prompt_tokens: int
     completion_tokens: int
     progress: Progress
+    checked: Checked
+    rederivation: RederivationView | None
+    token_format: str
+    """The format its ids are read by: that of the settings, unless a rederive named another"""
     settings: dict[str, Any]
     fingerprint: str
     allowed: list[str]
@@ -75,6 +112,8 @@ class RunStats(View):
     length_histogram: list[tuple[int, int, int]]
     """[(from, to, count)] in completion tokens, half-open"""
     progress: Progress
+    checked: Checked
+    """Of the whole run, whatever the filter: until it is complete, flags are still to come"""
 
 
 class Resolved(View):

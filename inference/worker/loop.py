@@ -1,4 +1,4 @@
-"""The worker's loops: a runner for each run that needs one, a writer for each export that waits, the supervisor beside them.
+"""The worker's loops: runners for the runs, a writer for the exports, the checks behind the runs, the supervisor.
 
 The database is looked at four times a second and says what is to be done; nothing is sent to the worker in any other way, so
 an order given while it was down is simply found when it is up again.
@@ -21,6 +21,8 @@ from inference.runs import runstate
 from inference.runs.lanes import ClientPool
 from inference.runs.runner import Runner
 from inference.runs.writer import DISK_ERRORS
+from inference.worker.checking import check_loop
+from inference.worker.pausing import pause
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +41,7 @@ async def work(ctx: Context, stop: asyncio.Event, executor: Executor) -> None:
         _kept_up("supervisor", stop, lambda: Supervisor(ctx).run(stop)),
         _kept_up("runs", stop, lambda: run_loop(ctx, stop, executor)),
         _kept_up("exports", stop, lambda: export_loop(ctx, stop, executor)),
+        _kept_up("checks", stop, lambda: check_loop(ctx, stop, executor)),
     )
 
 
@@ -123,12 +126,3 @@ async def _kept_up(name: str, stop: asyncio.Event, make: Callable[[], Awaitable[
         except Exception:
             log.exception("part_broke_down", part=name)
             await pause(stop, AGAIN_S)
-
-
-async def pause(stop: asyncio.Event, seconds: float) -> None:
-    """Wait, but not longer than until `stop`."""
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    except TimeoutError:
-        return

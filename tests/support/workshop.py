@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,10 +27,13 @@ from db.tables import (
     User,
 )
 from inference.context import Context
+from inference.runs.behind import Behind
 from inference.runs.lanes import ClientPool
 from inference.runs.launch import create_run
 from inference.runs.runner import Runner
+from inference.runs.service import run_view
 from inference.runs.settings import NewRun
+from inference.runs.views import RunView
 from inference.settings import Settings
 from inference.tokens.cache import TokenizerCache
 from tests.support.fake_sglang import FakeSglang
@@ -144,6 +148,18 @@ class Workshop:
             finally:
                 await pool.aclose()
             return runner
+
+    def catch_up(self) -> int:
+        """Let all be done that is done behind the runs; returns how many pieces it took."""
+        behind, halt, pieces = Behind(self.ctx), threading.Event(), 0
+        while behind.step(halt):
+            pieces += 1
+            assert pieces < 1000
+        return pieces
+
+    def view(self, run_id: int) -> RunView:
+        with self.ctx.db.read() as s:
+            return run_view(s, run_id)
 
     def run(self, run_id: int) -> Run:
         with self.ctx.db.read() as s:

@@ -29,7 +29,7 @@ def upgrade() -> None:
     op.add_column('samples', sa.Column('text_checked', sa.Integer(), nullable=False, server_default='0'))
     op.add_column('samples', sa.Column('answer_hash', db.types.Big, nullable=True))
     op.create_index(
-        'ix_samples_unchecked', 'samples', ['run_id', 'id'], unique=False,
+        'ix_samples_unchecked', 'samples', ['run_id', 'state', 'id'], unique=False,
         sqlite_where=sa.text(_UNCHECKED), postgresql_where=sa.text(_UNCHECKED),
     )
     op.create_table('rederivations',
