@@ -1,6 +1,7 @@
 """What is written about Draftmill is true: settings, commands, rooms, flags and calls; and the text speaks of the product alone."""
 
 import ast
+import dataclasses
 import re
 import subprocess
 import tomllib
@@ -12,6 +13,7 @@ from pip._internal.models.index import PyPI
 from inference.export.options import ExportOptions, read_options
 from inference.quality.flags import FLAG_CODES
 from inference.settings import Settings
+from inference.tokens.declaration import TokenFormat
 from inference.tokens.formats import all_formats
 from tests.e2e.test_cookbook import cookbook
 
@@ -24,9 +26,14 @@ reasoning_missing reasoning_empty reasoning_unclosed reasoning_unexpected close_
 multiple_reasoning content_empty output_empty truncated ends_inside_character finish_mismatch role_marker_in_output
 control_in_content repetition_loop tool_call_in_reasoning tool_call_unclosed tool_section_unbalanced tool_json_invalid
 tool_arguments_invalid tool_name_unreadable tool_unknown tool_argument_unknown tool_argument_missing tool_argument_type after_stop
-delimiter_spelled content_lost control_in_prompt double_bos none_in_prompt reasoning_stripped
+delimiter_spelled content_lost control_in_prompt double_bos none_in_prompt reasoning_stripped near_repetition header_malformed
+retokenization_drift language_mismatch length_outlier duplicate_answer
 """
-FORMATS_OF_THIS_VERSION = {"qwen3", "kimi_k2", "deepseek_r1", "none"}
+FORMATS_OF_THIS_VERSION = set(
+    "qwen3 qwen3_coder kimi_k2 deepseek_r1 deepseek_v3 deepseek_v31 deepseek_v32 glm45 gpt_oss minimax_m2 magistral hermes "
+    "llama3 step3 nemotron hunyuan none".split()
+)
+TOKEN_FORMATS = (ROOT / "docs" / "token-formats.md").read_text()
 
 
 def elsewhere() -> tuple[str, ...]:
@@ -84,7 +91,8 @@ def test_the_map_of_the_house_names_every_room():
 
 
 def test_every_path_in_the_docs_is_there():
-    wanted = set(re.findall(r"`((?:api|db|docs|inference|scripts|tests|web)/[\w/.-]*)`", README + CONTRIBUTING))
+    text = README + CONTRIBUTING + TOKEN_FORMATS
+    wanted = set(re.findall(r"`((?:api|db|docs|inference|scripts|tests|web)/[\w/.-]*)`", text))
     wanted |= set(re.findall(r"\]\((?!https?:)([^)#]+)\)", README + CONTRIBUTING))
     assert sorted(path for path in wanted if not (ROOT / path).exists()) == []
 
@@ -109,6 +117,19 @@ def test_every_code_that_the_source_raises_is_declared():
                     raised.add(first.value)
     assert len(raised) > 15
     assert raised - set(FLAG_CODES) == set()
+
+
+def test_every_field_of_a_declaration_is_in_the_recipe():
+    named = set(re.findall(r"`(\w+)`|\b(\w+)=", TOKEN_FORMATS))
+    words = {word for pair in named for word in pair}
+    unnamed = (
+        {field.name for field in dataclasses.fields(TokenFormat)} - words - {"messages", "segmenter", "tools_argument"}
+    )
+    assert unnamed == set()
+
+
+def test_every_code_in_the_rules_is_declared():
+    assert set(re.findall(r"\(`(\w+)`\)", TOKEN_FORMATS)) <= set(FLAG_CODES)
 
 
 def test_the_token_formats_of_this_version_are_declared():
