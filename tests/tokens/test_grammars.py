@@ -62,6 +62,7 @@ def fault(calls: tuple[ToolCall, ...], text: str) -> tuple[str, str]:
         (read_dsml, f"\n{DSML_F}\n", {"a": "x"}),
         (read_dsml, '<｜DSML｜invoke name="f"><｜DSML｜parameter name="a" string="false">[1, 2.50]</｜DSML｜parameter></｜DSML｜invoke>', {"a": ["1", "2.50"]}),
         (read_dsml, '<｜DSML｜invoke name="f">\n{"a": 1e400}\n</｜DSML｜invoke>', {"a": "1e400"}),
+        (read_dsml, f"><{DSML_F[1:]}</", {"a": "x"}),  # brackets that share an id with the section's markers
     ],
 )  # fmt: skip
 def test_a_call_in_tags_is_read_to_the_letter(reader: Reader, text: str, value: dict) -> None:
