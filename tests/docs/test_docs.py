@@ -29,10 +29,25 @@ tool_arguments_invalid tool_name_unreadable tool_unknown tool_argument_unknown t
 delimiter_spelled content_lost control_in_prompt double_bos none_in_prompt reasoning_stripped near_repetition header_malformed
 retokenization_drift language_mismatch length_outlier duplicate_answer
 """
-FORMATS_OF_THIS_VERSION = set(
-    "qwen3 qwen3_coder kimi_k2 deepseek_r1 deepseek_v3 deepseek_v31 deepseek_v32 glm45 gpt_oss minimax_m2 magistral hermes "
-    "llama3 step3 nemotron hunyuan none".split()
-)
+FORMATS_OF_THIS_VERSION = {
+    "qwen3",
+    "qwen3_coder",
+    "kimi_k2",
+    "deepseek_r1",
+    "deepseek_v3",
+    "deepseek_v31",
+    "deepseek_v32",
+    "glm45",
+    "gpt_oss",
+    "minimax_m2",
+    "magistral",
+    "hermes",
+    "llama3",
+    "step3",
+    "nemotron",
+    "hunyuan",
+    "none",
+}
 TOKEN_FORMATS = (ROOT / "docs" / "token-formats.md").read_text()
 
 
