@@ -72,6 +72,19 @@ def test_segments_tile_the_answer_and_carry_its_text_and_calls(shop: Workshop, f
     assert view.attempt_detail.backend_start == 1
 
 
+def test_every_call_of_a_segment_is_listed_with_its_fault_and_place(shop: Workshop) -> None:
+    payload = '[7, {"name": "f", "arguments": {"x": 1.50}}, {"name": "g", "arguments": [1]}]'
+    found = segment_ids(shop.ctx, MODEL, "qwen3", None, [CALL, *ids_of(shop, payload), UNCALL, END], "stop")
+    (segment,) = [item for item in found.segments if item.kind == "tool_call"]
+    assert (segment.name, segment.arguments, segment.arguments_valid) == ("f", '{"x": 1.50}', True)
+    assert [(call.name, call.arguments, call.arguments_valid, call.position) for call in segment.calls] == [
+        (None, None, False, payload.index("7")),
+        ("f", '{"x": 1.50}', True, None),
+        ("g", "[1]", False, payload.index("[1]")),
+    ]
+    assert [call.error is None for call in segment.calls] == [False, True, False]
+
+
 def test_tokens_are_the_stored_ids_and_pieces_spell_them(shop: Workshop, fake_sglang: FakeSglang) -> None:
     answer = [THINK, *ids_of(shop, "né 日"), UNTHINK, *ids_of(shop, "ok"), END]
     fake_sglang.script = lambda _call: answer
