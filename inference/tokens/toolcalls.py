@@ -44,29 +44,40 @@ def read_payload(bound: BoundFormat, tokenizer: Tokenizer, ids: Ids, tools: froz
     A delimiter begins and ends a character, so the stretches joined are the text of all the ids.
     """
     separator, inner = bound.separator_id, bound.inner_ids
-    wanted = [*inner] if separator is None else [separator, *inner]
-    cuts = np.flatnonzero(np.isin(ids, wanted)).tolist() if wanted else []
+    numbers: list[int] = ids.tolist()
+    read, cuts = tokenizer.vocabulary.join, _places(ids, [*inner] if separator is None else [separator, *inner])
     texts: list[str] = []
     marks: list[Mark] = []
     at = length = 0
     split: tuple[int, int] | None = None
     for cut in cuts:
-        before, own = tokenizer.decode(ids[at:cut]), tokenizer.token_text(int(ids[cut]))
+        number = numbers[cut]
+        before, own = read(numbers[at:cut]).decode("utf-8", "replace"), tokenizer.token_text(number)
         texts += before, own
         start, length = length + len(before), length + len(before) + len(own)
         at = cut + 1
-        number = int(ids[cut])
         if number != separator:
             marks.append((start, length, inner[number]))
         elif split is None:
             split = (start, length)
-    texts.append(tokenizer.decode(ids[at:]))
+    texts.append(read(numbers[at:]).decode("utf-8", "replace"))
     text = "".join(texts)
     if split is None:
         split = _spelled_separator(bound, text)
     if split is None:
         return Payload(text, (text,), 0, tools, tuple(marks) if inner else None)
     return Payload(text, (text[: split[0]], text[split[1] :]), split[1], tools, tuple(marks) if inner else None)
+
+
+def _places(ids: Ids, wanted: list[int]) -> list[int]:
+    """Where any of a few ids stand."""
+    if not wanted:
+        return []
+    found = ids == wanted[0]
+    for number in wanted[1:]:
+        found |= ids == number
+    places: list[int] = found.nonzero()[0].tolist()
+    return places
 
 
 def _spelled_separator(bound: BoundFormat, text: str) -> tuple[int, int] | None:

@@ -39,7 +39,7 @@ def judge(call: ToolCall, value: JsonValue) -> ToolCall:
         return replace(call, error=CallError("tool_arguments_invalid", _complaint(value), begin))
     twice = repeated_key(call.arguments or "", 0) if isinstance(value, Repeating) else None
     error = repeated(twice[0], begin + twice[1]) if twice else None
-    return replace(call, value=value, error=error)
+    return ToolCall(call.name, call.arguments, error, value, call.note, call.span)
 
 
 def repeated(key: str, position: int) -> CallError:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, Union
 
 JsonValue: TypeAlias = Union[bool, "Number", str, list["JsonValue"], dict[str, "JsonValue"], None]
+_SPACES = frozenset(" \t\r\n")
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _CONSTANT = re.compile(r'"(?:[^"\\]++|\\.)*+"|(?P<constant>NaN|-?Infinity)', re.DOTALL)
 
@@ -156,5 +157,7 @@ def read_items(text: str, start: int) -> list[Located]:
 
 def skip_space(text: str, at: int) -> int:
     """The first position from `at` that is not JSON whitespace."""
+    if text[at : at + 1] not in _SPACES:
+        return at
     match = _SPACE.match(text, at)
     return match.end() if match else at
