@@ -31,7 +31,8 @@ _OTHERS = (
 _BY_NO_CHANCE = re.compile(r"<[|｜]|<<SYS|<</SYS|</?(?:start|end)_of_|</?think>|</?tool_call>|\[/?[A-Z_]{4,}\]")
 """A marker is looked for where its spelling is no word, no HTML and no markup of some other kind"""
 _CODE = re.compile(
-    r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)|(?P<ticks>`+)[^`\n]+(?P=ticks)(?!`)", re.MULTILINE | re.DOTALL
+    r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)|(?<!`)(?P<ticks>`{1,8})(?!`)[^`\n]+(?P=ticks)(?!`)",
+    re.MULTILINE | re.DOTALL,
 )
 _MOST_LOOKED_AT = 40  # markers in one part
 

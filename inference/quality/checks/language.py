@@ -62,6 +62,7 @@ def _table() -> NDArray[np.uint8]:
 _SCRIPTS = _table()
 _WEIGHTS = np.array([0, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 1])
 """A syllable or character says about as much as three letters"""
+_LONGEST = 20_000  # characters that are looked at
 _CLEAR = 0.8  # share of an answer's letters that makes its script
 _CLEAR_OF_PROMPT = 0.7
 _LEAST_OF_ANSWER, _LEAST_OF_PROMPT = 150, 12  # letters, weighed
@@ -71,9 +72,11 @@ _QUOTED = 2  # letters of the answer's script in the prompt: it was given there
 _MOST_QUOTED_LATIN = 0.25
 
 _NOT_PROSE = re.compile(
-    r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)|`[^`\n]+`|https?://\S+|\$\$.+?\$\$|\$[^$\n]+\$|\\\[.+?\\\]|\\\(.+?\\\)|<[^<>\n]{1,200}>",
+    r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)|`[^`\n]{1,200}`|https?://\S+|<[^<>\n]{1,200}>"
+    r"|\$\$.{1,400}?\$\$|\$[^$\n]{1,200}\$|\\\[.{1,400}?\\\]|\\\(.{1,200}?\\\)",
     re.MULTILINE | re.DOTALL,
 )
+"""Code, links, markup and formulas; bounded, so that what is opened and never closed costs little"""
 _ASKS = re.compile(
     r"translat|transliterat|romaniz|romanis|pinyin|romaji|kanji|alphabet|cyrillic|bilingual|multilingual|native (?:script|language)"
     r"|in (?:any|another|other|different|several|many|multiple) languages?|languages|tradu|übersetz|vertaal|tłumacz|çevir|terjemah"
@@ -109,10 +112,10 @@ class _Script(NamedTuple):
 
 def check_language(reading: Reading) -> list[Flag]:
     """The content's script is clearly another than the prompt's, and nothing in the prompt explains it."""
-    prompt, parts = reading.prompt_text, [part for part in reading.parts if part.kind == "content"]
+    prompt, parts = reading.prompt_text[:_LONGEST], [part for part in reading.parts if part.kind == "content"]
     if not prompt or not parts:
         return []
-    answer = "\n".join([part.text for part in parts])
+    answer = "\n".join([part.text for part in parts])[:_LONGEST]
     asked, given = _script(_counts(prompt)), _script(_counts(answer))
     if asked.script == given.script or asked.letters < _LEAST_OF_PROMPT or given.letters < _LEAST_OF_ANSWER:
         return []  # the common case, before anything is taken out
