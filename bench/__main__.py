@@ -14,7 +14,7 @@ import sys
 import psutil
 
 from bench.draftmill import whole_path
-from bench.inline import inspection_ms
+from bench.inline import report
 from bench.measure import ROOT, Peak, Row, cpu_of, null_engine
 from bench.peers import specforge, speculators
 
@@ -59,7 +59,8 @@ def main() -> None:
             print(specforge(64).markdown(), flush=True)
     print(f"\nids on disk: {per_id:.2f} bytes per output id (made-up ids, one in ten rare)")
     print(f"once a worker, not in the table (start, tokenizer, probe): {start_up:.1f} CPU-s")
-    print(f"segmentation and id checks: {inspection_ms(options.tokens):.2f} ms per sample of {options.tokens:,} ids")
+    print()
+    report(options.tokens)
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ class BoundFormat:
 
     def _find(self, ids: Ids, stops: frozenset[int]) -> _Found:
         roles = self.roles(stops).take(ids, mode="clip")
-        places = roles.nonzero()[0]
+        places = np.flatnonzero(roles != Role.TEXT)  # of bools: several times faster than of numbers
         marks: Marks = list(zip(places.tolist(), roles[places].tolist(), strict=True))
         return _Found(marks, {}, ()) if self._acting is None else self._with_spelled(self._acting, ids, marks)
 

@@ -61,7 +61,7 @@ def read_payload(bound: BoundFormat, tokenizer: Tokenizer, ids: Ids, tools: froz
         elif split is None:
             split = (start, length)
     texts.append(read(numbers[at:]).decode("utf-8", "replace"))
-    text = "".join(texts)
+    text = _without_shared(bound, "".join(texts))
     if split is None:
         split = _spelled_separator(bound, text)
     if split is None:
@@ -78,6 +78,19 @@ def _places(ids: Ids, wanted: list[int]) -> list[int]:
         found |= ids == number
     places: list[int] = found.nonzero()[0].tolist()
     return places
+
+
+def _without_shared(bound: BoundFormat, text: str) -> str:
+    """The text, blank where the first or last id shares characters with a spelled marker: as long as it was, so that places hold."""
+    calls = bound.format.calls
+    if calls is None or not bound.spelled:
+        return text
+    lead = tail = 0
+    if calls.begin in bound.spelled:
+        lead = next((size for size in range(len(calls.begin) - 1, 0, -1) if text.startswith(calls.begin[-size:])), 0)
+    if calls.end is not None and calls.end in bound.spelled:
+        tail = next((size for size in range(len(calls.end) - 1, 0, -1) if text.endswith(calls.end[:size])), 0)
+    return " " * lead + text[lead : max(len(text) - tail, lead)] + " " * min(tail, len(text) - lead)
 
 
 def _spelled_separator(bound: BoundFormat, text: str) -> tuple[int, int] | None:

@@ -6,8 +6,9 @@ import pytest
 
 from inference.tokens.cache import TokenizerCache
 from inference.tokens.formats import bind, get_format
+from inference.tokens.toolcalls import read_call
 from tests.support import tiny_tokenizers as tiny
-from tests.support.families import Family, make_vocabulary
+from tests.support.families import Family
 from tests.support.tokenizers import real_tokenizer
 
 
@@ -16,17 +17,6 @@ def v3() -> Family:
     """The original V3 on its real vocabulary, where `<think>` is three ordinary ids."""
     tokenizer = real_tokenizer("deepseek_v3")
     return Family(bind(get_format("deepseek_v3"), tokenizer), tokenizer, "<｜User｜>hi<｜Assistant｜>")
-
-
-@pytest.fixture(scope="module")
-def hermes(tmp_path_factory: pytest.TempPathFactory) -> Family:
-    folder = tmp_path_factory.mktemp("hermes")
-    tokenizer = TokenizerCache([folder], allow_remote_code=False).get(
-        str(make_vocabulary(folder / "hermes", get_format("hermes")))
-    )
-    return Family(
-        bind(get_format("hermes"), tokenizer), tokenizer, "<|im_start|>user\nhi<|im_end|><|im_start|>assistant\n"
-    )
 
 
 def test_the_original_deepseek_v3_spells_think_with_three_ids(v3: Family) -> None:
@@ -65,16 +55,25 @@ def test_any_ids_that_spell_the_delimiter_act(v3: Family) -> None:
     ]
 
 
-def test_text_that_an_id_shares_with_a_spelled_delimiter_stays_text_and_is_noted(hermes: Family) -> None:
-    shared = hermes.tokenizer.encode('>{"')
-    ids = hermes.ids('<tool_call>{"name": "f", "arguments": {}}</tool_call>')
-    found = hermes.bound.segment(hermes.prompt_ids(), ids)
-    kinds = [part.kind for part in found.segments]
-    assert kinds == ["control", "tool_call", "control"]
-    joined = "".join(hermes.tokenizer.decode(ids[part.start : part.end]) for part in found.segments)
-    assert joined == '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
-    if len(shared) == 1:  # this vocabulary makes one id of the bracket and what follows it
-        assert "delimiter_shared" in [note.code for note in found.notes]
+def test_text_that_an_id_shares_with_a_spelled_delimiter_stays_text_and_is_noted(tmp_path: Path) -> None:
+    """The bracket that ends the marker and what follows it are one id in many vocabularies: the call is read all the same."""
+    added = ["<|im_start|>", "<|im_end|>", tiny.Added('>{"', special=False), tiny.Added("}}<", special=False)]
+    folder = tiny.make_tokenizer(tmp_path / "hermes", added=added)
+    tokenizer = TokenizerCache([tmp_path], allow_remote_code=False).get(str(folder))
+    family = Family(bind(get_format("hermes"), tokenizer), tokenizer, "<|im_start|>assistant\n")
+    output = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call><|im_end|>'
+    assert family.tiles(output) == [
+        ("control", "<tool_call"),
+        ("tool_call", '>{"name": "f", "arguments": {"a": 1}}<'),
+        ("control", "/tool_call>"),
+        ("control", "<|im_end|>"),
+    ]
+    found = family.segment(output)
+    assert [note.code for note in found.notes] == ["delimiter_shared", "delimiter_shared"]
+    call = found.segments[1]
+    read = read_call(family.bound, tokenizer, family.ids(output)[call.start : call.end])
+    assert (read.name, read.arguments, read.error) == ("f", '{"a": 1}', None)
+    assert family.codes(output) == ["delimiter_shared", "delimiter_shared"]
 
 
 def test_the_state_of_the_prompt_is_read_from_spelled_delimiters(v3: Family) -> None:
