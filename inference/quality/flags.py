@@ -112,7 +112,11 @@ _OF_ANSWER = (
     FlagCode("tool_call_unclosed", "error", "A tool call has no end marker."),
     FlagCode("tool_section_unbalanced", "warning", "The markers around the tool calls do not fit together."),
     FlagCode("tool_json_invalid", "error", "A tool call, or its arguments, is not valid JSON."),
-    FlagCode("tool_arguments_invalid", "error", "A tool call's arguments are missing or are not a JSON object."),
+    FlagCode(
+        "tool_arguments_invalid",
+        "error",
+        "A tool call's arguments are missing, or are not written as the family writes them.",
+    ),
     FlagCode("tool_name_unreadable", "error", "The name of the tool that is called cannot be read."),
     FlagCode(
         "tool_dialect", "info", "A tool call is written in a neighbouring family's way; it was read all the same."

@@ -177,9 +177,8 @@ def steps(reader: Reader, given: Payload) -> int:
     return sum(entry.callcount for entry in profile.getstats())
 
 
-@pytest.mark.timeout(
-    120
-)  # what takes a second would need an hour if a pattern's work grew with the square of the length
+@pytest.mark.slow
+@pytest.mark.timeout(120)  # seconds where a pattern's work is linear, an hour where it is not
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
 def test_long_payloads_of_one_piece_are_read(reader: Reader) -> None:
     for piece in ADVERSARIAL:
