@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference.tokens.sglang.reading import NO_PARSER, EngineReading, engine_readings
-from tests.support.families import CLOSED, OPENED, PROMPTS, SILENT, Family
+from tests.support.families import CLOSED, NAMES, OPENED, SILENT, Family
 
-FAMILIES = sorted(PROMPTS)
+FAMILIES = sorted(NAMES)
 
 
 def readings(
@@ -83,7 +83,10 @@ def test_a_space_before_the_open_is_enough_to_keep_the_tag(qwen3: Family) -> Non
 
 def test_a_second_block_stays_in_content(qwen3: Family) -> None:
     assert sentences(qwen3, "<think>a</think>x<think>b</think>y<|im_end|>") == (
-        "the second think block would stay in content, its tags included (1 token)",
+        "the second think block would stay in content, tags included (1 token)",
+    )
+    assert sentences(qwen3, "<think>a</think>x<think>b</think><think>c</think>y<|im_end|>") == (
+        "2 further think blocks would stay in content, tags included (2 tokens)",
     )
 
 
@@ -124,6 +127,70 @@ def test_the_stop_is_no_part_of_the_text_and_a_format_without_parsers_has_no_rea
     assert readings(qwen3, "<think>a</think>b<|im_end|>", tools=True)["qwen3"].content == "b"
     assert readings(families["none"], "Hello<|im_end|>") == {}
     assert readings(qwen3, "") == {}
+
+
+ANALYSIS = "<|channel|>analysis<|message|>Think.<|end|>"
+CALL = "<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
+
+
+def test_harmony_s_call_is_kept_with_its_stop_only_where_tools_are_offered(families: dict[str, Family]) -> None:
+    family = families["gpt_oss"]
+    with_tools = readings(family, ANALYSIS + CALL, tools=True)["gpt-oss"]
+    assert (with_tools.reasoning, with_tools.content, with_tools.same) == ("Think.", CALL, True)
+    without = readings(family, ANALYSIS + CALL, tools=False)["gpt-oss"]
+    assert (without.reasoning, without.content) == ("Think.", "")
+    assert without.sentences[0].endswith("tokens of tool calls would be dropped")
+
+
+def test_an_answer_that_harmony_s_parser_waits_for_is_dropped_whole(families: dict[str, Family]) -> None:
+    family = families["gpt_oss"]
+    answer = "<|start|>assistant<|channel|>final<|message|>Hi<|return|>"
+    assert readings(family, ANALYSIS + answer)["gpt-oss"].same
+    odd = ANALYSIS + "<|start|>assistant<|channel|>other<|message|>x<|end|>" + answer
+    assert readings(family, odd)["gpt-oss"].sentences == (
+        f"the whole answer ({count(family, 'Hi')} tokens) would be dropped, and content would be ''",
+    )
+
+
+def test_magistral_s_reading_hangs_on_the_request_s_effort(families: dict[str, Family]) -> None:
+    family = families["magistral"]
+    ids = family.ids("Answer</s>")
+    found = engine_readings(family.bound, family.tokenizer, ids, family.bound.segment(family.prompt_ids(), ids))
+    assert [(item.parser, item.forced, item.same, item.condition) for item in found] == [
+        ("mistral", True, False, "reasoning_effort set"),
+        ("mistral", False, True, "reasoning_effort not set"),
+        (NO_PARSER, False, True, ""),
+    ]
+
+
+def test_the_parser_that_appends_the_tag_leaves_reasoning_empty(families: dict[str, Family]) -> None:
+    family = families["minimax_m2"]
+    found = readings(family, "plan\n</think>\n\nOK[e~[", OPENED)
+    assert found["minimax"].same
+    appended = found["minimax-append-think"]
+    assert (appended.reasoning, appended.content) == ("", "<think>plan\n</think>\n\nOK")
+    assert appended.sentences == (
+        f"reasoning would be '' (ours: {count(family, 'plan' + chr(10))} tokens)",
+        "the whole answer, its </think> included, would be content",
+        "<think> would be put before the content",
+    )
+
+
+def test_tags_that_a_vocabulary_spells_are_tags_to_both(families: dict[str, Family]) -> None:
+    family = families["deepseek_v3"]
+    assert "<think>" not in family.bound.ids
+    found = readings(family, "<think>plan</think>Answer<｜end▁of▁sentence｜>")
+    assert found["deepseek-v3"].same
+    assert found[NO_PARSER].sentences[1] == "the whole answer, its <think> and </think> included, would be content"
+
+
+def test_a_character_made_by_several_ids_goes_where_it_begins(qwen3: Family) -> None:
+    text = "<think>é🙂</think>🙂<|im_end|>"
+    assert readings(qwen3, text)["qwen3"].same
+    ids = qwen3.ids("<think>a</think>🙂")[:-1]  # ends inside the character
+    segmentation = qwen3.bound.segment(qwen3.prompt_ids(), ids)
+    found = engine_readings(qwen3.bound, qwen3.tokenizer, ids, segmentation)[0]
+    assert (found.reasoning, found.content, found.same) == ("a", "\ufffd", True)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

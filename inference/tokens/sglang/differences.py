@@ -122,22 +122,26 @@ class _Differences:
 
     def without_later_blocks(self, into_content: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """What is left once the blocks after the first that would be content whole have been told as such."""
+        left, whole, count, tagged = into_content.copy(), [], 0, False
         for place, block in enumerate(self.segmentation.reasoning[1:], start=1):
-            inside = np.zeros_like(into_content)
-            inside[block.start : block.end] = True
-            if not (inside & into_content).any() or not self.all_of(inside, into_content):
+            inside = slice(block.start, block.end)
+            if not into_content[inside].any() or (self.said[inside] & ~into_content[inside]).any():
                 continue
-            outer = np.zeros_like(inside)
-            outer[block.outer_start : block.outer_end] = True
-            tags = outer & self.tags & (self.field == CONTENT)
-            included = ", its tags included" if tags.any() else ""
-            nth = _ORDINALS.get(place, f"{place + 1}th")
-            self.sentences.append(
-                f"the {nth} think block would stay in content{included} ({_tokens(inside & self.reasoning)})"
+            outer = slice(block.outer_start, block.outer_end)
+            tags = self.tags[outer] & (self.field[outer] == CONTENT)
+            tagged = tagged or bool(tags.any())
+            self.tags[outer] &= ~tags
+            whole.append(place)
+            count += int(into_content[inside].sum())
+            left[inside] = False
+        if whole:
+            named = (
+                "the " + _ORDINALS[whole[0]] if len(whole) == 1 and whole[0] in _ORDINALS else f"{len(whole):,} further"
             )
-            self.tags &= ~tags
-            into_content = into_content & ~inside
-        return into_content
+            blocks = "block" if len(whole) == 1 else "blocks"
+            included = ", tags included" if tagged else ""
+            self.sentences.append(f"{named} think {blocks} would stay in content{included} ({_tokens(count)})")
+        return left
 
     def tell_content(self) -> None:
         for field, what in (_FIELDS[0], _FIELDS[2]):
@@ -162,6 +166,6 @@ class _Differences:
         return f"{_tokens(moved)} of the {of}"
 
 
-def _tokens(moved: NDArray[np.bool_]) -> str:
-    count = int(moved.sum())
+def _tokens(moved: NDArray[np.bool_] | int) -> str:
+    count = moved if isinstance(moved, int) else int(moved.sum())
     return f"{count:,} token" if count == 1 else f"{count:,} tokens"

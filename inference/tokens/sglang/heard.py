@@ -14,10 +14,12 @@ from inference.tokens.ids import Ids
 from inference.tokens.pieces import pieces
 from inference.tokens.sglang.spans import Span
 from inference.tokens.tokenizer import Tokenizer
+from inference.tokens.vocabulary import BLANK
 
 NOWHERE: Final = 0
 REASONING: Final = 1
 CONTENT: Final = 2
+_CONTINUES: Final = 0x80  # the top bits of a byte that goes on with a character
 
 
 class Heard:
@@ -31,15 +33,17 @@ class Heard:
         dropped = [] if special else sorted(tokenizer.special_ids)
         self.kept = ~np.isin(ids, np.array(dropped, dtype=np.int64))
         self.kept[end:] = False
-        found = pieces(tokenizer, ids[self.kept])
-        self.text = "".join([piece.text for piece in found])
-        starts: list[int] = []
-        for piece in found:  # the ids of one character begin where it begins
-            starts.append(starts[-1] if piece.group and piece.group[0] else piece.start)
-        self._starts = np.array(starts, dtype=np.int64)
-        self._silent = np.array([not piece.bytes for piece in found], dtype=np.bool_)
+        kept = ids[self.kept]
+        parts = [tokenizer.token_bytes(number) for number in kept.tolist()]
+        sizes = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
+        data = b"".join(parts)
+        self.text = data.decode("utf-8", "replace")
+        self._silent = sizes == 0
+        starts = _first_characters(data, np.cumsum(sizes) - sizes, self.text)
+        self._starts = _of_pieces(tokenizer, kept) if starts is None else starts
         self.blank = np.zeros(self._n, dtype=np.bool_)
-        self.blank[self.kept] = [not piece.text.strip() for piece in found]
+        blank = tokenizer.vocabulary.blankness.take(kept, mode="clip") == BLANK
+        self.blank[self.kept] = blank | self._silent
 
     def fields(self, spans: Sequence[Span]) -> NDArray[np.uint8]:
         """`uint8[n]`: per id REASONING, CONTENT, or NOWHERE where its first character is in no span."""
@@ -49,3 +53,19 @@ class Heard:
         of_id = np.zeros(self._n, dtype=np.uint8)
         of_id[self.kept] = np.where(self._silent, NOWHERE, of_character[self._starts])
         return of_id
+
+
+def _first_characters(data: bytes, places: NDArray[np.int64], text: str) -> NDArray[np.int64] | None:
+    """The character that each byte place lies in; None where some bytes are no character, and places cannot be counted."""
+    if "\ufffd" in text:
+        return None
+    begins = np.append((np.frombuffer(data, dtype=np.uint8) & 0xC0) != _CONTINUES, True)
+    return np.cumsum(begins)[places] - 1
+
+
+def _of_pieces(tokenizer: Tokenizer, ids: Ids) -> NDArray[np.int64]:
+    """The same, id by id: the ids that make a character together begin where it begins."""
+    starts: list[int] = []
+    for piece in pieces(tokenizer, ids):
+        starts.append(starts[-1] if piece.group and piece.group[0] else piece.start)
+    return np.array(starts, dtype=np.int64)
