@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from inference.model import View
 from inference.review.views import PieceView
 from inference.runs.views import RunView
+from inference.tokens.declaration import TokenFormat
 
 Role = Literal["reviewer", "operator", "admin"]
 MAX_IDS = 1_000_000
@@ -135,20 +136,104 @@ class SegmentRequest(Body):
     tools: list[dict[str, Any]] | None = None
 
 
+class ThinkView(View):
+    """What stands around reasoning."""
+
+    open: str
+    close: str
+
+
+class CallsView(View):
+    """What stands around tool calls and within them."""
+
+    begin: str
+    end: str | None
+    section_begin: str | None
+    section_end: str | None
+    separator: str | None
+    inner: list[str]
+
+
+class MessagesView(View):
+    """What an answer that is a row of messages is cut by."""
+
+    start: str
+    channel: str
+    body: str
+    end: str
+    constrain: str
+
+
 class TokenFormatView(View):
-    """One model family's delimiters, as declared."""
+    """One model family's delimiters, as declared.
+
+    `expects` says when reasoning is due: `always`; `by_template` (unless the prompt closed it); `by_prompt` (where the prompt opened
+    it); `never`. `spelled`: delimiters that some of its vocabularies spell with ordinary tokens. `reasoning_parsers`: SGLang's names.
+    """
 
     name: str
     title: str
     markers: list[str]
+    think: ThinkView | None
+    calls: CallsView | None
+    messages: MessagesView | None
+    stops: list[str]
+    turn_starts: list[str]
+    spelled: list[str]
+    expects: str
+    arguments_as: str
+    reasoning_parsers: list[str]
+
+    @classmethod
+    def of(cls, known: TokenFormat) -> "TokenFormatView":
+        """A declaration, for people."""
+        calls = known.calls
+        return cls(
+            name=known.name,
+            title=known.title,
+            markers=list(known.markers()),
+            think=ThinkView(open=known.think.open, close=known.think.close) if known.think else None,
+            calls=calls
+            and CallsView(
+                begin=calls.begin,
+                end=calls.end,
+                section_begin=calls.section_begin,
+                section_end=calls.section_end,
+                separator=calls.separator,
+                inner=list(calls.inner),
+            ),
+            messages=MessagesView(**vars(known.messages)) if known.messages else None,
+            stops=list(known.stops),
+            turn_starts=list(known.turn_starts),
+            spelled=list(known.spelled),
+            expects=known.expects,
+            arguments_as=known.arguments_as,
+            reasoning_parsers=list(known.reasoning_parsers),
+        )
+
+
+class SuggestedFormat(View):
+    """The token format that fits a tokenizer best, why, and which others fit as well, the likeliest first."""
+
+    name: str
+    reason: str
+    alternatives: list[str]
 
 
 class FlagCodeView(View):
-    """A flag code, its severity, and what it means."""
+    """A flag code, its severity, and what it means.
+
+    `needs`: what it takes to raise it: `prompt`, `ids` (as the answer arrives), `text` (behind the run), `run` (all of its answers),
+    `demand` (text, and only where it is asked for). `default`: whether a run looks for it unless told otherwise. `switchable`:
+    whether a run can be told, in `checks`.
+    """
 
     code: str
     severity: str
     meaning: str
+    needs: str
+    default: bool
+    switchable: bool
 
 
 class RegenerateRequest(Body):

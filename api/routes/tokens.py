@@ -8,6 +8,7 @@ from api.schemas import (
     RenderRequest,
     RenderWarningView,
     SegmentRequest,
+    SuggestedFormat,
     TokenFormatView,
 )
 from db.queries.pages import page_of_few
@@ -15,8 +16,10 @@ from inference.model import Page
 from inference.quality.flags import FLAG_CODES
 from inference.review.reading import piece_views
 from inference.review.samples import Segmented, segment_ids
+from inference.runs.switches import is_switchable
 from inference.tokens.formats import all_formats
 from inference.tokens.rendering import render
+from inference.tokens.suggestion import suggest
 
 router = make_router(tag="tokens", exact=True)
 
@@ -25,15 +28,31 @@ router = make_router(tag="tokens", exact=True)
 def token_formats(_: Reviewer, limit: Limit = PAGE, after: After = None) -> Page[TokenFormatView]:
     """Every model family that is known, and its markers; `none` last."""
     found, following = page_of_few(all_formats(), lambda known: (int(known.name == "none"), known.name), after, limit)
-    items = [TokenFormatView(name=known.name, title=known.title, markers=list(known.markers())) for known in found]
-    return Page(items=items, next=following)
+    return Page(items=[TokenFormatView.of(known) for known in found], next=following)
+
+
+@router.get("/token-formats/suggest")
+def suggest_format(_: Reviewer, ctx: Ctx, tokenizer: str) -> SuggestedFormat:
+    """The format that a run with this tokenizer would take, and the reason (by its tokens, chat template and config)."""
+    found = suggest(ctx.tokenizers.get(tokenizer))
+    return SuggestedFormat(name=found.name, reason=found.reason, alternatives=list(found.alternatives))
 
 
 @router.get("/flags")
 def flag_codes(_: Reviewer, limit: Limit = PAGE, after: After = None) -> Page[FlagCodeView]:
     """Every flag code, its severity and its meaning, by code."""
     found, following = page_of_few(FLAG_CODES.values(), lambda flag: (flag.code,), after, limit)
-    items = [FlagCodeView(code=flag.code, severity=flag.severity, meaning=flag.meaning) for flag in found]
+    items = [
+        FlagCodeView(
+            code=flag.code,
+            severity=flag.severity,
+            meaning=flag.meaning,
+            needs=flag.needs,
+            default=flag.default,
+            switchable=is_switchable(flag.code),
+        )
+        for flag in found
+    ]
     return Page(items=items, next=following)
 
 

@@ -132,7 +132,8 @@ def _hanging(scope: _Scope, condition: Condition, table: Any, *clauses: Clause) 
 
 def _here(table: Any, *clauses: Clause) -> Clause:
     current = [table.attempt == col(Sample.attempt)] if hasattr(table, "attempt") else []
-    return exists().where(table.sample_id == col(Sample.id), *current, *clauses)
+    # by the sample alone: a query that reads the same table beside it would else take it for its own
+    return exists().where(table.sample_id == col(Sample.id), *current, *clauses).correlate(Sample)
 
 
 def _or_none(named: Builder, none: Callable[[], Clause]) -> Builder:

@@ -1,5 +1,6 @@
 """One sample, whole: its attempt with segments and flags, its exact tokens, its other attempts."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from db.queries.samples import flags_of
 from db.tables import Attempt, Backend, BackendStart, Run, Sample
 from inference.context import Context
 from inference.prompts.service import PromptData, prompt_bodies
+from inference.review.engine import drift_view, engine_reading_views
 from inference.review.judged import get_sample
 from inference.review.reading import (
     Segmented,
@@ -25,7 +27,15 @@ from inference.review.reading import (
 )
 from inference.review.reviews import my_review
 from inference.review.rows import flag_view, judged_row, list_sample_rows, sample_neighbours, sample_row, sample_rows
-from inference.review.views import AttemptView, FlagView, SampleTokens, SampleView, SegmentView
+from inference.review.views import (
+    AttemptView,
+    DriftView,
+    EngineReadingView,
+    FlagView,
+    SampleTokens,
+    SampleView,
+    SegmentView,
+)
 from inference.runs.resultrows import matched_value
 
 __all__ = [
@@ -64,11 +74,13 @@ def sample_view(s: Session, ctx: Context, sample_id: int, user_id: int, attempt:
     body = prompt_bodies(s, [sample.prompt_id]).get(sample.prompt_id) or PromptData([], None)
     seen = _as_seen_by(sample, found)
     row = judged_row(s, seen)
-    segments, flags = _read(s, ctx, run, sample, found, body)
+    read = _read(s, ctx, run, sample, found, body)
     return SampleView(
-        **{**row.model_dump(), "flags": flags},
+        **{**row.model_dump(), "flags": read.flags},
         run_name=run.name,
-        segments=segments,
+        segments=read.segments,
+        engine_readings=read.readings,
+        drift=read.drift,
         prompt_messages=body.messages,
         tools=body.tools,
         attempt_detail=None if found is None else _attempt_views(s, sample, [found])[0],
@@ -148,28 +160,43 @@ def _as_seen_by(sample: Sample, attempt: Attempt | None) -> Sample:
     return Sample(**values)
 
 
-def _read(
-    s: Session, ctx: Context, run: Run, sample: Sample, attempt: Attempt | None, body: PromptData
-) -> tuple[list[SegmentView], list[FlagView]]:
+@dataclass(slots=True)
+class _Read:
+    """What an attempt's ids say."""
+
+    segments: list[SegmentView] = field(default_factory=list)
+    flags: list[FlagView] = field(default_factory=list)
+    readings: list[EngineReadingView] = field(default_factory=list)
+    drift: DriftView | None = None
+
+
+def _read(s: Session, ctx: Context, run: Run, sample: Sample, attempt: Attempt | None, body: PromptData) -> _Read:
     if attempt is None or sample.id is None:
-        return [], []
+        return _Read()
     current = attempt.number == sample.attempt
     flags = [flag_view(flag) for flag in flags_of(s, [sample.id])[sample.id]] if current else []
     ids = ctx.ids.get(sample.run_id, (sample.id, attempt.number))
     if ids is None or not len(ids.output_ids):
-        return [], flags
+        return _Read(flags=flags)
     segments = stored_segments(attempt.segments)
     try:
         lens = lens_of(ctx, run)
     except Unavailable as error:  # ids, facts, flags and judgements are shown all the same
         missing = FlagView(code=error.code, severity="info", start=None, end=None, message=error.message)
-        return bare_segment_views(segments), [missing, *flags]
-    if not segments or not current:
-        again = inspect_again(lens, ids, attempt.finish_reason, matched_value(attempt.finish_matched), body)
-        segments = segments or list(again.segmentation.segments)
-        if not current:
-            flags = [flag_view_of(flag) for flag in again.flags]
-    return segment_views(lens.bound, lens.tokenizer, ids.output_ids, segments, body.tools), flags
+        return _Read(bare_segment_views(segments), [missing, *flags])
+    matched = matched_value(attempt.finish_matched)
+    if segments and current:
+        cut = lens.segment(ids.prompt_ids, ids.output_ids, attempt.finish_reason, matched)
+    else:  # an older one is read as the current one would be: a rederive has not come to it
+        again = inspect_again(lens, ids, attempt.finish_reason, matched, body)
+        cut, segments = again.segmentation, list(again.segmentation.segments)
+        flags = flags if current else [flag_view_of(flag) for flag in again.flags]
+    return _Read(
+        segment_views(lens.bound, lens.tokenizer, ids.output_ids, segments, body.tools),
+        flags,
+        engine_reading_views(lens, ids.output_ids, cut, tools=bool(body.tools)),
+        drift_view(lens, ids.output_ids, cut),
+    )
 
 
 def _attempt_views(s: Session, sample: Sample, attempts: list[Attempt]) -> list[AttemptView]:

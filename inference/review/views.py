@@ -91,11 +91,39 @@ class SegmentView(View):
     calls: list[CallView] = Field(default_factory=list)
 
 
+class EngineReadingView(View):
+    """What SGLang's chat route would have returned for the same ids.
+
+    `parser`: its reasoning parser, None for a server started without one. `forced`: it takes the text to begin inside reasoning.
+    `same`: nothing of it differs from what the ids say; else `sentences` say what does. `condition`: what the request must hold.
+    """
+
+    parser: str | None
+    forced: bool
+    reasoning: str
+    content: str
+    sentences: list[str]
+    same: bool
+    condition: str = ""
+
+
+class DriftView(View):
+    """The first place where the answer's text, encoded again, gives other ids (both lists are cut at 16)."""
+
+    position: int
+    ids: list[int]
+    becomes: list[int]
+    message: str
+
+
 class SampleView(SampleRow):
     """One sample, whole (its ids are at /tokens)."""
 
     run_name: str
     segments: list[SegmentView]
+    engine_readings: list[EngineReadingView]
+    """What SGLang's parsers would have made of it; none where its family has none"""
+    drift: DriftView | None
     prompt_messages: list[dict[str, Any]]
     tools: list[dict[str, Any]] | None
     attempt_detail: "AttemptView | None"

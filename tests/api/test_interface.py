@@ -5,12 +5,13 @@ import pytest
 from db.filters import FIELDS
 from inference.quality.flags import FLAG_CODES
 from tests.api.routing import operations
+from tests.support.tiny_tokenizers import make_tokenizer
 
 PROMISED = """
 GET /me | GET /users | POST /users | PATCH /users/{} | DELETE /users/{} | POST /users/{}/tokens
 GET /backends | POST /backends | GET /backends/{} | PATCH /backends/{} | DELETE /backends/{} | POST /backends/{}/{}
 GET /backends/{}/logs | GET /backends/{}/logs/stream | GET /backends/{}/events
-GET /token-formats | GET /flags | POST /render | POST /segment
+GET /token-formats | GET /token-formats/suggest | GET /flags | POST /render | POST /segment
 GET /prompt-sets | POST /prompt-sets | GET /prompt-sets/{} | GET /prompt-sets/{}/prompts | GET /prompt-sets/{}/errors
 DELETE /prompt-sets/{}
 GET /runs | POST /runs | GET /runs/{} | DELETE /runs/{} | POST /runs/{}/pause | POST /runs/{}/resume | POST /runs/{}/cancel
@@ -88,6 +89,36 @@ def test_every_flag_code_is_listed_with_its_severity(lite_client, lite_people):
     assert [(item["code"], item["severity"], item["meaning"]) for item in listed] == sorted(
         (flag.code, flag.severity, flag.meaning) for flag in FLAG_CODES.values()
     )
+    told = {item["code"]: (item["needs"], item["default"], item["switchable"]) for item in listed}
+    assert told["truncated"] == ("ids", True, True)
+    assert told["near_repetition"] == ("text", True, True)
+    assert told["duplicate_answer"] == ("run", True, True)
+    assert told["retokenization_drift"] == ("demand", False, True)
+    assert told["content_lost"] == ("prompt", True, False)
+
+
+def test_a_token_format_is_listed_with_what_it_cuts_by(lite_client, lite_people):
+    listed = lite_client.get("/api/v1/token-formats?limit=500", headers=lite_people.reviewer.headers).json()["items"]
+    found = {item["name"]: item for item in listed}
+    assert found["qwen3"]["think"] == {"open": "<think>", "close": "</think>"}
+    assert (found["qwen3"]["calls"]["begin"], found["qwen3"]["calls"]["end"]) == ("<tool_call>", "</tool_call>")
+    assert found["kimi_k2"]["calls"]["section_begin"] == "<|tool_calls_section_begin|>"
+    assert found["none"]["think"] is found["none"]["calls"] is found["none"]["messages"] is None
+    for item in listed:
+        parts = [item["think"] or {}, item["calls"] or {}, item["messages"] or {}]
+        texts = {text for part in parts for name, text in part.items() if text and name != "inner"}
+        assert texts | {*item["stops"], *item["turn_starts"]} <= set(item["markers"])
+
+
+def test_the_format_that_fits_a_tokenizer_is_suggested_with_the_reason(lite_app, lite_client, lite_people):
+    folder = make_tokenizer(lite_app.state.context.settings.model_roots[0] / "suggested")
+    ask = "/api/v1/token-formats/suggest"
+    answer = lite_client.get(ask, params={"tokenizer": str(folder)}, headers=lite_people.reviewer.headers).json()
+    assert answer["name"] == "qwen3"
+    assert answer["reason"]
+    assert "qwen3" not in answer["alternatives"]
+    refused = lite_client.get(ask, params={"tokenizer": "nowhere"}, headers=lite_people.reviewer.headers)
+    assert (refused.status_code, refused.json()["code"]) == (422, "tokenizer_missing")
 
 
 SHOWN = {

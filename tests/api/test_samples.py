@@ -162,12 +162,28 @@ def test_a_count_that_changed_since_it_was_seen_stops_a_regenerate(client, peopl
     assert_problem(answer, 409, "count_changed")
 
 
-def test_a_rederive_that_fails_behind_the_answer_is_told_as_an_event(client, people, run):
-    answer = client.post(f"/api/v1/runs/{run.run_id}/rederive", headers=people.operator.headers)
+def test_a_rederive_is_a_job_of_the_worker_one_at_a_time(client, people, run):
+    path = f"/api/v1/runs/{run.run_id}/rederive"
+    answer = client.post(path, headers=people.operator.headers)
     assert answer.status_code == 202
-    events = client.get(f"/api/v1/runs/{run.run_id}/events", headers=people.reviewer.headers).json()["items"]
-    assert events[0]["kind"] == "rederive_failed"
-    assert "/no/such/folder" in events[0]["message"]
+    job = answer.json()["rederivation"]
+    assert (job["state"], job["done"], job["before"], job["error"]) == ("queued", 0, {}, "")
+    assert "rederive" not in answer.json()["allowed"]
+    assert_problem(client.post(path, headers=people.operator.headers), 409, "rederive_running")
+
+
+def test_a_rederive_by_a_format_that_cannot_be_bound_is_refused(client, people, run):
+    path = f"/api/v1/runs/{run.run_id}/rederive"
+    refused = client.post(path, json={"token_format": "klingon"}, headers=people.operator.headers)
+    assert_problem(refused, 422, "format_unknown", "token_format")
+    assert client.post(path, json={"format": "none"}, headers=people.operator.headers).status_code == 422
+    assert client.get(f"/api/v1/runs/{run.run_id}", headers=people.reviewer.headers).json()["rederivation"] is None
+
+
+def test_a_run_says_how_far_the_checks_behind_it_are(client, people, run):
+    for path in (f"runs/{run.run_id}", f"runs/{run.run_id}/stats"):
+        checked = client.get(f"/api/v1/{path}", headers=people.reviewer.headers).json()["checked"]
+        assert checked == {"done": 0, "total": 6, "complete": False, "trouble": ""}
 
 
 def test_a_deleted_run_is_gone_with_its_samples(client, people, run):

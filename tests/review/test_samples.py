@@ -16,6 +16,7 @@ from inference.review.samples import (
     segment_ids,
 )
 from inference.runs.control import regenerate
+from inference.runs.rederivations import request_rederive
 from inference.tokens.cache import TokenizerCache
 from tests.support.fake_sglang import FakeSglang
 from tests.support.workshop import MODEL, Workshop
@@ -211,3 +212,72 @@ def test_an_answer_made_meanwhile_is_not_judged_unseen(shop: Workshop, fake_sgla
         put_review(s, sample_id, user, "bad", [], "", attempt=1)
     with shop.ctx.db.write() as s:
         assert put_review(s, sample_id, user, "bad", [], "", attempt=2).verdict == "bad"
+
+
+def shown(shop: Workshop, run_id: int, attempt: int | None = None):
+    with shop.ctx.db.read() as s:
+        return sample_view(s, shop.ctx, shop.samples(run_id)[0].id, 1, attempt)
+
+
+def test_what_sglangs_parser_would_have_returned_is_shown_beside_the_ids(
+    shop: Workshop, fake_sglang: FakeSglang
+) -> None:
+    answer = [*ids_of(shop, "Let me think."), UNTHINK, *ids_of(shop, "Oslo"), END]  # closed, never opened
+    fake_sglang.script = lambda _call: answer
+    run_id = shop.launch(shop.prompts(1), shop.backend(fake_sglang), guard=None)
+    shop.work(run_id)
+    view = shown(shop, run_id)
+    readings = {reading.parser: reading for reading in view.engine_readings}
+    assert set(readings) == {"qwen3", "qwen3-thinking", None}
+    bare = readings[None]
+    assert (bare.reasoning, bare.same) == ("", False)
+    assert bare.sentences
+    assert all((not reading.sentences) == reading.same for reading in readings.values())
+    assert view.drift is None
+
+
+def test_drift_is_told_of_the_one_sample_that_is_looked_at(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    word = ids_of(shop, "question")
+    spelled = [number for letter in "question" for number in ids_of(shop, letter)]
+    assert word != spelled
+    fake_sglang.script = lambda _call: [THINK, *word, UNTHINK, *spelled, END]
+    run_id = shop.launch(shop.prompts(1), shop.backend(fake_sglang), guard=None)
+    shop.work(run_id)
+    shop.catch_up()
+    drift = shown(shop, run_id).drift
+    assert drift is not None
+    first = next(at for at, (one, other) in enumerate(zip(word, spelled, strict=False)) if one != other)
+    assert drift.position == 2 + len(word) + first
+    assert drift.ids[0] == spelled[first]
+    assert drift.becomes[0] == word[first]
+    assert "retokenization_drift" not in {flag.code for flag in shown(shop, run_id).flags}  # off unless asked for
+
+
+def test_a_run_that_asks_for_drift_has_it_as_a_flag(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    spelled = [number for letter in "question" for number in ids_of(shop, letter)]
+    fake_sglang.script = lambda _call: [THINK, *ids_of(shop, "a"), UNTHINK, *spelled, END]
+    checks = {"retokenization_drift": True}
+    run_id = shop.launch(shop.prompts(1), shop.backend(fake_sglang), guard=None, checks=checks)
+    shop.work(run_id)
+    shop.catch_up()
+    assert [flag.code for flag in shown(shop, run_id).flags] == ["retokenization_drift"]
+
+
+def test_an_older_attempt_is_checked_as_the_run_checks_and_read_as_it_is_read_now(
+    shop: Workshop, fake_sglang: FakeSglang
+) -> None:
+    fake_sglang.script = lambda _call: [THINK, UNTHINK, *ids_of(shop, "ok"), END]
+    checks = {"reasoning_empty": False}
+    for switched, codes in ((checks, []), ({}, ["reasoning_empty"])):
+        run_id = shop.launch(
+            shop.prompts(1), shop.backend(fake_sglang, name=f"b{len(codes)}"), guard=None, checks=switched
+        )
+        shop.work(run_id)
+        with shop.ctx.db.write() as s:
+            regenerate(s, shop.ctx, run_id, parse_body({}))
+        shop.work(run_id)
+        assert [flag.code for flag in shown(shop, run_id, 1).flags] == codes
+    with shop.ctx.db.write() as s:
+        request_rederive(s, shop.ctx, run_id, "none")
+    shop.catch_up()
+    assert {segment.kind for segment in shown(shop, run_id, 1).segments} == {"content", "control"}

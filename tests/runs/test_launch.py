@@ -1,5 +1,7 @@
 """Before a run starts, everything it will do is resolved, shown with its source, and frozen."""
 
+from datetime import UTC, date, datetime
+
 import pytest
 from pydantic import ValidationError
 
@@ -52,7 +54,7 @@ def test_launched_run_is_the_one_that_was_shown(shop: Workshop, fake_sglang: Fak
 def test_fingerprint_follows_what_decides_the_data_and_nothing_else(shop: Workshop, fake_sglang: FakeSglang) -> None:
     base = {"prompt_set_id": shop.prompts(4), "backend_ids": [shop.backend(fake_sglang)]}
     plain = preview(shop, **base).fingerprint
-    for same in ({"concurrency": 3}, {"timeout_s": 5}, {"guard": None}):
+    for same in ({"concurrency": 3}, {"timeout_s": 5}, {"guard": None}, {"checks": {"truncated": False}}):
         assert preview(shop, **base, **same).fingerprint == plain
     different = [
         preview(shop, **base, **other).fingerprint
@@ -76,6 +78,8 @@ def test_guard_left_out_is_the_default_and_null_is_none(shop: Workshop, fake_sgl
         ({"tokenizer": "nowhere"}, "tokenizer_missing", "tokenizer"),
         ({"token_format": "klingon"}, "format_unknown", "token_format"),
         ({"token_format": "kimi_k2"}, "format_not_in_vocabulary", "token_format"),
+        ({"checks": {"truncated": True, "klingon": False}}, "check_unknown", "checks.klingon"),
+        ({"checks": {"content_lost": False}}, "check_not_switchable", "checks.content_lost"),
         ({"sampling": {"stop_token_ids": [999_999]}}, "stop_id_out_of_vocabulary", "sampling.stop_token_ids"),
         (
             {"sampling": {"max_new_tokens": 5, "min_new_tokens": 6}},
@@ -190,3 +194,73 @@ def test_settings_survive_their_json(shop: Workshop, fake_sglang: FakeSglang) ->
     again = RunSettings.model_validate(run.settings)
     assert again.model_dump(mode="json") == run.settings
     assert fingerprint(again) == run.fingerprint
+
+
+def test_checks_are_switched_by_flag_code_and_shown_with_what_is_off(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    base = {"prompt_set_id": shop.prompts(2), "backend_ids": [shop.backend(fake_sglang)]}
+    plain = preview(shop, **base)
+    assert plain.settings["checks_off"] == ["retokenization_drift"]
+    assert plain.settings["sources"]["checks_off"] == "defaults"
+    asked = preview(shop, **base, checks={"retokenization_drift": True, "truncated": False, "content_empty": True})
+    assert asked.settings["checks_off"] == ["truncated"]
+    assert asked.settings["sources"]["checks_off"] == "request (retokenization_drift, truncated), else defaults"
+    old = {name: value for name, value in plain.settings.items() if name not in {"checks_off", "render_faults"}}
+    read = RunSettings.model_validate(old)  # as a run of the first version stored them
+    assert (read.checks_off, read.render_faults) == (("retokenization_drift",), "skip")
+
+
+DATED = "{{ strftime_now('%d %B %Y') }} {% for m in messages %}{{ m.content }}{% endfor %}"
+
+
+def test_a_template_that_reads_the_date_gets_one_that_stays(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    make_tokenizer(shop.ctx.settings.model_roots[0] / MODEL, template=DATED)
+    base = {"prompt_set_id": shop.prompts(2), "backend_ids": [shop.backend(fake_sglang)]}
+    shown = preview(shop, **base)
+    today = shown.settings["chat_template_kwargs"]["strftime_now"]
+    assert abs((datetime.now(UTC).date() - date.fromisoformat(today)).days) <= 1
+    assert "day of the launch" in shown.settings["sources"]["chat_template_kwargs.strftime_now"]
+    assert date.fromisoformat(today).strftime("%d %B %Y") in shown.example_text
+    assert not [warning for warning in shown.warnings if "date" in warning]
+    given = preview(shop, **base, chat_template_kwargs={"strftime_now": "2024-02-29"})
+    assert given.example_text.startswith("29 February 2024")
+    assert given.settings["sources"]["chat_template_kwargs.strftime_now"] == "request"
+    assert given.fingerprint != shown.fingerprint
+
+
+def test_a_template_without_a_date_gets_none(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    shown = preview(shop, prompt_set_id=shop.prompts(2), backend_ids=[shop.backend(fake_sglang)])
+    assert shown.settings["chat_template_kwargs"] == {}
+
+
+@pytest.mark.parametrize("field", ["flag", "tag", "verdict", "reviewer"])
+def test_figures_of_samples_that_have_none_are_figures_of_those_alone(
+    shop: Workshop, fake_sglang: FakeSglang, field: str
+) -> None:
+    """The figures read the very tables that the filter asks of."""
+    run_id = shop.launch(shop.prompts(2), shop.backend(fake_sglang), guard=None)
+    shop.work(run_id)
+    with shop.ctx.db.read() as s:
+        assert run_stats(s, run_id, parse_body({field: ["none"]})).counts.done == 2
+        assert run_stats(s, run_id, parse_body({f"-{field}": ["none"]})).counts.done == 0
+
+
+LOSING = "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}"
+LOST = [{"role": "system", "content": "Answer in French, please."}, {"role": "user", "content": "What time is it?"}]
+
+
+@pytest.mark.parametrize(("asked", "state", "sent"), [({}, "failed", 0), ({"render_faults": "generate"}, "done", 2)])
+def test_a_prompt_that_lost_content_is_sent_only_where_the_run_says_so(
+    shop: Workshop, fake_sglang: FakeSglang, asked: dict[str, str], state: str, sent: int
+) -> None:
+    make_tokenizer(shop.ctx.settings.model_roots[0] / MODEL, template=LOSING)
+    run_id = shop.launch(shop.prompts(2, messages=LOST), shop.backend(fake_sglang), guard=None, **asked)
+    shop.work(run_id)
+    for sample in shop.samples(run_id):
+        assert sample.state == state
+        assert sample.error_code == (None if sent else "content_lost")
+        assert "content_lost" in [row.code for row in shop.flags(run_id) if row.sample_id == sample.id]
+    assert len(fake_sglang.seen("/generate")) == sent
+    settings = RunSettings.model_validate(shop.run(run_id).settings)
+    assert settings.sources["render_faults"] == ("request" if asked else "default")
+    skipping = settings.model_copy(update={"render_faults": "skip"})
+    assert (fingerprint(settings) == fingerprint(skipping)) == (not asked)
