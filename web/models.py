@@ -1,7 +1,12 @@
-"""Checkpoints below the model roots, to offer in forms."""
+"""Checkpoints and tokenizers that are known here, to offer in forms."""
 
 from collections.abc import Sequence
 from pathlib import Path
+
+from sqlmodel import Session
+
+from inference.backends import service as backends
+from inference.context import Context
 
 _DEPTH = 3
 _MOST = 50
@@ -19,6 +24,13 @@ def checkpoints(roots: Sequence[Path]) -> list[str]:
             if len(found) >= _MOST:
                 return sorted(found)[:_MOST]
     return sorted(found)
+
+
+def known_tokenizers(ctx: Context, session: Session) -> list[str]:
+    """The checkpoints below the model roots, then what the backends serve besides."""
+    found = checkpoints(ctx.settings.model_roots)
+    served = [backend.model for backend in backends.list_backends(session) if backend.model]
+    return list(dict.fromkeys([*found, *served]))
 
 
 def _folders(folder: Path) -> list[Path]:

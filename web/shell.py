@@ -82,6 +82,7 @@ def _environment() -> Environment:
             "plain": words.plain,
             "fvalue": words.filter_value,
             "visible": strip.text_mark,
+            "meaning": words.meaning,
         }
     )
     # As globals, so that a block drawn alone (a live part) has them too: it does not run the imports at a template's top.

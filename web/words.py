@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
+from inference.quality.flags import FLAG_CODES
+
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 _WORDS = {
@@ -86,6 +88,12 @@ def clock(moment: datetime | None) -> str:
 def word(name: str | None) -> str:
     """A stored name as people write it: `tool_call` → `tool call`."""
     return "–" if name is None else _WORDS.get(name, name.replace("_", " "))
+
+
+def meaning(code: str) -> str:
+    """What a flag's code means, in a sentence; empty where it is none of the declared ones."""
+    known = FLAG_CODES.get(code)
+    return known.meaning if known else ""
 
 
 _TONES = {

@@ -25,6 +25,9 @@ PAGES = (
     "/samples/{sample}?view=text",
     "/samples/{sample}?category=facts&t=2-5",
     "/render",
+    "/token-formats",
+    "/token-formats?tokenizer=tiny",
+    "/flags",
     "/exports",
     "/users",
 )
