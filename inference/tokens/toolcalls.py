@@ -17,6 +17,7 @@ from inference.tokens.schema import tool_schemas
 from inference.tokens.tokenizer import Tokenizer
 
 __all__ = ["CallError", "IdPlaces", "ToolCall", "first_call", "read_call", "read_calls", "read_payload", "token_at"]
+_CLOSERS = ("}", "]", ">")
 _CONTINUES, _CONTINUATION = 0xC0, 0x80
 
 
@@ -81,7 +82,10 @@ def _places(ids: Ids, wanted: list[int]) -> list[int]:
 
 
 def _without_shared(bound: BoundFormat, text: str) -> str:
-    """The text, blank where the first or last id shares characters with a spelled marker: as long as it was, so that places hold."""
+    """The text, blank where the first or last id shares characters with a spelled marker: as long as it was, so that places hold.
+
+    At the end only after something closed, since a value that was cut off may end in such characters itself.
+    """
     calls = bound.format.calls
     if calls is None or not bound.spelled:
         return text
@@ -90,6 +94,8 @@ def _without_shared(bound: BoundFormat, text: str) -> str:
         lead = next((size for size in range(len(calls.begin) - 1, 0, -1) if text.startswith(calls.begin[-size:])), 0)
     if calls.end is not None and calls.end in bound.spelled:
         tail = next((size for size in range(len(calls.end) - 1, 0, -1) if text.endswith(calls.end[:size])), 0)
+        if not text[: len(text) - tail].rstrip().endswith(_CLOSERS):
+            tail = 0
     return " " * lead + text[lead : max(len(text) - tail, lead)] + " " * min(tail, len(text) - lead)
 
 

@@ -117,13 +117,16 @@ class Vocabulary:
             return "byte"
         return "text"
 
-    def ids_holding(self, parts: frozenset[bytes]) -> NDArray[np.bool_]:
-        """`bool[size + 1]`: which ordinary tokens hold one of the parts; the last entry stands for every id past the vocabulary."""
+    def ids_holding(self, parts: frozenset[bytes], *, added_too: bool = False) -> NDArray[np.bool_]:
+        """`bool[size + 1]`: which tokens hold one of the parts; the last entry stands for every id past the vocabulary.
+
+        Of ordinary tokens, unless `added_too`.
+        """
         table = np.zeros(self.size + 1, dtype=np.bool_)
         single = frozenset(part[0] for part in parts if len(part) == 1)
         longer = [part for part in parts if len(part) != 1]
         for number in range(self.size):
-            if number not in self.added:
+            if added_too or number not in self.added:
                 data = self._read(number)
                 table[number] = not single.isdisjoint(data) or any(part in data for part in longer)
         return table

@@ -7,7 +7,7 @@ FORMAT = TokenFormat(
     name="deepseek_v32",
     title="DeepSeek V3.2",
     think=Think("<think>", "</think>"),
-    calls=Calls("<｜DSML｜function_calls>", "</｜DSML｜function_calls>", required=True),
+    calls=Calls("<｜DSML｜function_calls>", "</｜DSML｜function_calls>", inner=("｜DSML｜",), required=True),
     payload=read_dsml,
     turn_starts=("<｜Assistant｜>", "<｜User｜>"),
     stops=("<｜end▁of▁sentence｜>",),

@@ -53,14 +53,16 @@ class Speller:
         self.texts = dict(sorted(texts.items(), key=lambda item: -len(item[0])))  # the longest that fits is meant
         self.begun = frozenset(text[:length] for text in self.texts for length in range(1, len(text)))
         self.vocabulary = vocabulary
-        self.closed_to = frozenset() if added_too else frozenset(vocabulary.added)
+        self.added_too = added_too
+        self.closed_to: frozenset[int] = frozenset() if added_too else frozenset(vocabulary.added)
         self.longest = max(map(len, self.texts), default=0) + _EMPTY_IDS
         self._dead: set[tuple[int, ...]] = set()
 
     @cached_property
     def starts(self) -> NDArray[np.bool_]:
         """`bool[vocabulary + 1]`: the ids within which a spelling can begin."""
-        return self.vocabulary.ids_holding(frozenset(text[:1] for text in self.texts))
+        firsts = frozenset(text[:1] for text in self.texts)
+        return self.vocabulary.ids_holding(firsts, added_too=self.added_too)
 
     def find(self, ids: Ids, most: int | None = None) -> list[Spelled]:
         """The texts spelled out in `ids`, in order; they do not overlap. Looks at `most` places at most (None: all)."""
