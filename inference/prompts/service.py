@@ -181,6 +181,22 @@ def list_prompts(
     return Page(items=items, next=following)
 
 
+def prompt_at(s: Session, prompt_set_id: int, line: int) -> int:
+    """The id of the prompt on that line of the uploaded file.
+
+    Raises:
+        NotFound: no such set.
+        Invalid: `line_without_prompt`: there is none on that line, field `line`.
+    """
+    held = _get(s, prompt_set_id)
+    query = select(Prompt.id).where(col(Prompt.prompt_set_id) == prompt_set_id, col(Prompt.line) == line)
+    found = s.exec(query.limit(1)).first()
+    if found is None:
+        message = f"{held.name} has no prompt on line {line:,}: it may have been refused, or the file ends before."
+        raise Invalid("line_without_prompt", message, field="line")
+    return found
+
+
 def list_errors(s: Session, prompt_set_id: int, after: str | None = None, limit: int = 50) -> Page[RowErrorView]:
     """Refusals, warnings and first notices, in the file's order.
 

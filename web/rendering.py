@@ -1,0 +1,171 @@
+"""A rendered conversation as its page shows it: tokens turn by turn, each warning at the message it is about."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from inference.quality.flags import FLAG_CODES
+from inference.tokens.errors import TokensError
+from inference.tokens.formats import BoundFormat, bind, get_format
+from inference.tokens.pieces import Piece, pieces
+from inference.tokens.rendering import Rendering, render
+from inference.tokens.segmentation.roles import Role
+from inference.tokens.suggestion import suggest
+from inference.tokens.tokenizer import Tokenizer
+from web import sample, strip
+
+_PLACE = re.compile(r"(?:The .{0,40}? of )?messages\[(\d{1,6})\]")
+_FIELDS: Final = ("messages", "tools", "chat_template_kwargs")
+_GRAVEST: Final = ("error", "warning", "info")
+_THINK: Final[Mapping[str, str]] = {
+    "open": "The prompt opens the think block: the answer begins inside reasoning.",
+    "closed": "The prompt closes the think block: no reasoning is due.",
+    "off": "A word in the conversation switches reasoning off: none is due.",
+    "none": "The prompt leaves the think block alone",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A warning of the render. `message` is the number of the message it is about, None where it is about the whole."""
+
+    code: str
+    severity: str
+    text: str
+    message: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message as it was given, with what there is to say of it."""
+
+    number: int
+    message: sample.Message
+    warnings: tuple[Warned, ...]
+
+    @property
+    def severity(self) -> str:
+        """The gravest of its warnings, empty where it has none."""
+        return next((name for name in _GRAVEST if any(w.severity == name for w in self.warnings)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What came out of a render."""
+
+    strip: Markup
+    count: int
+    ids: str
+    text: str
+    token_format: str
+    think: str
+    warnings: tuple[Warned, ...]
+    turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    kind: str
+    start: int
+    end: int
+
+
+def shown(
+    tokenizer: Tokenizer,
+    messages: Sequence[Any],
+    tools: Sequence[Any] | None,
+    kwargs: Mapping[str, Any] | None,
+    token_format: str = "",
+) -> Shown:
+    """The conversation rendered as a run would, and laid out for reading; `token_format` is the suggested one where left out.
+
+    Raises `TokensError` as `render` and `bind` do.
+    """
+    declared = get_format(token_format or suggest(tokenizer).name)
+    bound = bind(declared, tokenizer)
+    rendered = render(tokenizer, messages, tools, kwargs, token_format=declared)
+    found = (warned(item.code, item.message) for item in rendered.warnings)
+    warnings = tuple(sorted(found, key=lambda item: _GRAVEST.index(item.severity)))
+    drawn = pieces(tokenizer, rendered.ids)
+    cited = [(at, at + 1, "k") for at in _spelled(messages, warnings, rendered.text, drawn)]
+    ids = rendered.ids.tolist()
+    return Shown(
+        strip=strip.strip(drawn, list(_turn_ranges(bound, ids)), prefix="p", flagged=cited),
+        count=len(ids),
+        ids=", ".join(map(str, ids)),
+        text=rendered.text,
+        token_format=declared.name,
+        think=_think(bound, rendered),
+        warnings=warnings,
+        turns=turns(messages, warnings),
+    )
+
+
+def warned(code: str, text: str) -> Warned:
+    """A warning with its severity and the message it is about."""
+    place = _PLACE.match(text)
+    known = FLAG_CODES.get(code)
+    return Warned(code, known.severity if known else "warning", text, int(place[1]) if place else None)
+
+
+def turns(messages: Sequence[Any], warnings: Sequence[Warned]) -> tuple[Turn, ...]:
+    """The messages in order, each with its warnings."""
+    whole = [item if isinstance(item, dict) else {"role": "?", "content": item} for item in messages]
+    return tuple(
+        Turn(number, message, tuple(item for item in warnings if item.message == number))
+        for number, message in enumerate(sample.messages(whole))
+    )
+
+
+def at_field(errors: Mapping[str, str], error: Exception) -> dict[str, str]:
+    """Errors by form field: a place inside a field (`messages[2].content`) is told at that field."""
+    placed = {next((name for name in _FIELDS if key.startswith(name)), key): text for key, text in errors.items()}
+    if isinstance(error, TokensError) and not placed:
+        return {"messages": error.message}
+    return placed
+
+
+def _think(bound: BoundFormat, rendered: Rendering) -> str:
+    if not bound.thinks:
+        return ""
+    state = bound.prompt_state(rendered.ids)
+    told = _THINK.get(state, "")
+    if state != "none":
+        return told
+    due = bound.expects_reasoning(state)
+    return f"{told}; reasoning is {'due' if due else 'not due' if due is False else 'perhaps due'}."
+
+
+def _turn_ranges(bound: BoundFormat, ids: Sequence[int]) -> Iterator[_Range]:
+    """The prompt cut before every marker that begins a turn."""
+    roles = (Role.SPEAKER, Role.MESSAGE_START)
+    begins = {bound.ids[text] for text, role in bound.format.delimiters() if role in roles and text in bound.ids}
+    start = 0
+    for at, number in enumerate(ids):
+        if number in begins and at > start:
+            yield _Range("prompt", start, at)
+            start = at
+    if start < len(ids):
+        yield _Range("prompt", start, len(ids))
+
+
+def _spelled(messages: Sequence[Any], warnings: Sequence[Warned], text: str, drawn: Sequence[Piece]) -> Iterator[int]:
+    """The control tokens that a message's own text became, where it can be told which these are."""
+    wanted = {item.message for item in warnings if item.code == "control_in_prompt"}
+    if not wanted or not drawn or drawn[-1].end != len(text):
+        return
+    cursor = 0
+    for number, message in enumerate(messages):
+        content = message.get("content") if isinstance(message, dict) else None
+        wording = content.strip() if isinstance(content, str) else ""
+        at = text.find(wording, cursor) if wording else -1
+        if at < 0:
+            continue
+        cursor = at + len(wording)
+        if number in wanted:
+            yield from (
+                piece.index for piece in drawn if piece.kind in {"special", "added"} and at <= piece.start < cursor
+            )
