@@ -74,6 +74,7 @@ class BoundFormat:
         self._tables: dict[frozenset[int], RoleTable] = {}
         self._spelled_roles = {text: role for text, role in declared.delimiters() if text in self.spelled}
         self._acting = Speller(tokenizer.vocabulary, self.spelled, added_too=True) if self.spelled else None
+        self._switches = Speller(tokenizer.vocabulary, declared.switch_words) if declared.switch_words else None
         self._template_thinks: bool | None = None
         if declared.think is not None and tokenizer.template is not None:
             opens = {declared.think.open, tokenizer.token_text(ids.get(declared.think.open, -1)) or declared.think.open}
@@ -127,12 +128,17 @@ class BoundFormat:
         """How the prompt leaves the think block: its last delimiter after the last turn start decides."""
         if prompt_ids is None or not len(prompt_ids):
             return "unknown"
-        return self._state(self._last_turn(prompt_ids)[1])
+        return self._state(prompt_ids, self._last_turn(prompt_ids)[1])
 
-    def _state(self, marks: Marks) -> PromptState:
+    def _state(self, prompt_ids: Ids, marks: Marks) -> PromptState:
         if not self.thinks:
             return "none"
-        return next((_STATES[role] for _, role in reversed(marks) if role in _STATES), "none")
+        state: PromptState = next((_STATES[role] for _, role in reversed(marks) if role in _STATES), "none")
+        if state == "none" and self._switches is not None and self.format.switch_words is not None:
+            words = self._switches.find(prompt_ids)
+            if words and words[-1].text == self.format.switch_words[0]:
+                return "off"
+        return state
 
     def _last_turn(self, prompt_ids: Ids) -> tuple[Ids, Marks]:
         """The prompt's end from its last turn start on (all of it, where it has none), and the marks there."""
@@ -200,7 +206,7 @@ class BoundFormat:
             self.tokenizer,
             ids,
             marks,
-            self._state(prompt_marks) if len(prompt) else "unknown",
+            self._state(prompt, prompt_marks) if len(prompt) else "unknown",
             prompt_end,
             prompt_marks,
             sections=self._sections,

@@ -79,6 +79,8 @@ class TokenFormat:
     stops: tuple[str, ...] = ()
     """Tokens that end an answer, besides the tokenizer's own"""
     expects: Expectation = "never"
+    switch_words: tuple[str, str] | None = None
+    """Words in the conversation that switch reasoning off and on, the last one holds; where the prompt says nothing else"""
     spelled: tuple[str, ...] = ()
     """Delimiters that some of the family's vocabularies have no token for; there, ordinary ids that spell them act"""
     suffixed: bool = False

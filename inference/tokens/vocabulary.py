@@ -22,7 +22,7 @@ _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 NOT_BLANK, BLANK, MAYBE_BLANK = 0, 1, 2
 _BLANK_CHARACTERS = "".join(chr(point) for point in range(0x3001) if chr(point).isspace())
-_BLANK_BYTES = frozenset(_BLANK_CHARACTERS.encode())
+_BLANK_BYTES = bytes({*_BLANK_CHARACTERS.encode()})
 
 
 def _printable_bytes() -> dict[str, int]:
@@ -33,7 +33,8 @@ def _printable_bytes() -> dict[str, int]:
 
 
 PRINTABLE_BYTES = _printable_bytes()
-_PRINTABLE = {character: bytes([byte]) for character, byte in PRINTABLE_BYTES.items()}
+_TO_BYTES = dict.fromkeys(range(256), "\uffff") | {ord(character): byte for character, byte in PRINTABLE_BYTES.items()}
+"""Each printable character to the character of its byte's number; to none, what stands for no byte"""
 _BY_BYTE = {byte: character for character, byte in PRINTABLE_BYTES.items()}
 
 
@@ -96,8 +97,8 @@ class Vocabulary:
             return raw.encode()
         if self.style == "byte_level":
             try:
-                return b"".join([_PRINTABLE[character] for character in raw])
-            except KeyError:
+                return raw.translate(_TO_BYTES).encode("latin-1")
+            except UnicodeEncodeError:  # a character that stands for no byte
                 return raw.encode()
         byte = _BYTE.fullmatch(raw)
         return bytes([int(byte[1], 16)]) if byte else raw.replace("▁", " ").encode()
@@ -117,18 +118,28 @@ class Vocabulary:
             return "byte"
         return "text"
 
-    def ids_holding(self, parts: frozenset[bytes], *, added_too: bool = False) -> NDArray[np.bool_]:
-        """`bool[size + 1]`: which tokens hold one of the parts; the last entry stands for every id past the vocabulary.
+    @cached_property
+    def _in_a_row(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """All tokens' bytes in a row, and where each token's begin; the last entry is the end."""
+        parts = [self._read(number) for number in range(self.size)]
+        ends = np.cumsum(np.fromiter(map(len, parts), dtype=np.int64, count=self.size))
+        return np.frombuffer(b"".join(parts), dtype=np.uint8), np.concatenate([np.zeros(1, dtype=np.int64), ends])
+
+    def _count(self, wanted: bytes) -> NDArray[np.int64]:
+        """`int64[size]`: how many of each token's bytes are among `wanted`."""
+        data, bounds = self._in_a_row
+        found = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.isin(data, np.frombuffer(wanted, np.uint8)))])
+        counts: NDArray[np.int64] = found[bounds[1:]] - found[bounds[:-1]]
+        return counts
+
+    def ids_holding(self, wanted: bytes, *, added_too: bool = False) -> NDArray[np.bool_]:
+        """`bool[size + 1]`: which tokens hold one of these bytes; the last entry stands for every id past the vocabulary.
 
         Of ordinary tokens, unless `added_too`.
         """
-        table = np.zeros(self.size + 1, dtype=np.bool_)
-        single = frozenset(part[0] for part in parts if len(part) == 1)
-        longer = [part for part in parts if len(part) != 1]
-        for number in range(self.size):
-            if added_too or number not in self.added:
-                data = self._read(number)
-                table[number] = not single.isdisjoint(data) or any(part in data for part in longer)
+        table = np.append(self._count(wanted) > 0, np.False_)
+        if not added_too:
+            table[[*self.added]] = False
         return table
 
     @cached_property
@@ -138,11 +149,10 @@ class Vocabulary:
         The last entry stands for every id past the vocabulary.
         """
         table = np.zeros(self.size + 1, dtype=np.uint8)
-        for number in range(self.size):
-            if number in self.added:
-                continue
-            data = self._read(number)
-            if data and _BLANK_BYTES.issuperset(data):
-                text = data.decode("utf-8", "replace")
+        _, bounds = self._in_a_row
+        lengths = np.diff(bounds)
+        for number in np.flatnonzero((lengths > 0) & (self._count(_BLANK_BYTES) == lengths)).tolist():
+            if number not in self.added:
+                text = self._read(number).decode("utf-8", "replace")
                 table[number] = BLANK if text.isspace() else MAYBE_BLANK
         return table

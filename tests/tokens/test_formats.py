@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from inference.quality.inspection import inspect
 from inference.tokens.cache import TokenizerCache
 from inference.tokens.declaration import TokenFormat
 from inference.tokens.errors import TokensError
@@ -154,6 +155,24 @@ def test_reasoning_is_due_by_prompt_and_family(families: dict[str, Family], fami
     one = families[family]
     state = one.bound.prompt_state(np.array(one.prompt_ids(think), dtype=np.uint32))
     assert one.bound.expects_reasoning(state) is due
+
+
+@pytest.mark.parametrize(
+    ("asked", "due"),
+    [
+        ("Hi /no_think", False),
+        ("Hi /think", True),
+        ("Hi /no_think<|im_end|>\n<|im_start|>user\nThink again /think", True),
+        ("Hi /think<|im_end|>\n<|im_start|>user\nNo more /no_think", False),
+    ],
+)
+def test_the_last_word_that_switches_reasoning_holds(qwen3: Family, asked: str, due: bool) -> None:
+    prompt = qwen3.ids(f"<|im_start|>user\n{asked}<|im_end|>\n<|im_start|>assistant\n")
+    answer = qwen3.ids("<think>\n\n</think>\n\nHi<|im_end|>")
+    found = inspect(qwen3.bound, qwen3.tokenizer, prompt, answer, "stop", answer[-1])
+    assert ("reasoning_empty" in [flag.code for flag in found.flags]) is due
+    opened = qwen3.bound.segment([*prompt, *qwen3.ids("<think>")], answer)
+    assert opened.prompt_state == "open"
 
 
 def test_an_instruct_model_whose_template_knows_no_think_block_is_not_expected_to_think(tmp_path: Path) -> None:

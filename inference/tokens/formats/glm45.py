@@ -18,6 +18,7 @@ FORMAT = TokenFormat(
     never_in_answer=("<tool_response>", "</tool_response>", "<sop>", "[gMASK]"),
     stops=("<|user|>", "<|observation|>", "<|endoftext|>"),
     expects="by_template",
+    switch_words=("/nothink", "/think"),
     arguments_as="by_template",
     null_content="by_template",
     signature=("<think>", "</think>", "<arg_key>", "<arg_value>", "<|observation|>"),

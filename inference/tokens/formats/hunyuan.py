@@ -19,6 +19,7 @@ FORMAT = TokenFormat(
     never_in_answer=("<tool_responses>", "</tool_responses>", "<tool_response>", "</tool_response>"),
     stops=("<｜hy_eos｜>",),
     expects="by_template",
+    switch_words=("/no_think", "/think"),
     spelled=("<think>", "</think>", "<tool_calls>", "</tool_calls>", "<tool_call>", "</tool_call>"),
     suffixed=True,
     arguments_as="by_template",

@@ -13,6 +13,7 @@ FORMAT = TokenFormat(
     never_in_answer=("<tool_response>", "</tool_response>"),
     stops=("<|im_end|>",),
     expects="by_template",
+    switch_words=("/no_think", "/think"),
     signature=("<think>", "</think>", "<|im_start|>"),
     reasoning_parsers=("qwen3", "qwen3-thinking"),
 )

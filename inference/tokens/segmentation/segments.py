@@ -14,10 +14,10 @@ KINDS: tuple[SegmentKind, ...] = ("reasoning", "content", "tool_call", "control"
 """In the order of their bits: the first kind is bit 0."""
 
 
-PromptState = Literal["unknown", "none", "open", "closed"]
+PromptState = Literal["unknown", "none", "open", "closed", "off"]
 """How the prompt leaves the think block of the turn to be written: `unknown` without prompt ids; `none`: it says nothing, the model
 opens the block itself or does not think; `open`: the output begins inside reasoning; `closed`: reasoning is over, or was switched
-off."""
+off; `off`: as `none`, but a word in the conversation switched reasoning off."""
 
 
 class Segment(NamedTuple):

@@ -61,7 +61,7 @@ class Speller:
     @cached_property
     def starts(self) -> NDArray[np.bool_]:
         """`bool[vocabulary + 1]`: the ids within which a spelling can begin."""
-        firsts = frozenset(text[:1] for text in self.texts)
+        firsts = bytes({text[0] for text in self.texts})
         return self.vocabulary.ids_holding(firsts, added_too=self.added_too)
 
     def find(self, ids: Ids, most: int | None = None) -> list[Spelled]:
