@@ -41,6 +41,8 @@ class Job:
     prompt_set_id: int
     settings: dict[str, Any]
     created_at: datetime
+    token_format: str | None = None
+    """The format its ids are read by where a rederive named another than the settings do"""
 
 
 SourceKey = tuple[int | None, int | None, str | None]
@@ -102,7 +104,7 @@ def manifest(
             "vocab_size": settings.get("vocab_size"),
             "stop_ids": settings.get("stop_ids"),
         },
-        "token_format": settings.get("token_format"),
+        "token_format": job.token_format or settings.get("token_format"),
         "sampling": settings.get("sampling"),
         "chat_template_kwargs": settings.get("chat_template_kwargs"),
         "servers": sources,

@@ -89,6 +89,7 @@ def _begin(ctx: Context, export_id: int) -> Job | None:
             fingerprint=run.fingerprint,
             prompt_set_id=run.prompt_set_id,
             settings=dict(run.settings),
+            token_format=run.token_format,
             created_at=row.created_at,
         )
 

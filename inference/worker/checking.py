@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 IDLE_S: Final = 0.5
 AGAIN_S: Final = 2.0
-BUSY: Final = 0.5
+BUSY: Final = 0.25
 """Share of a core: a worker that uses so much beside us is taken for fully busy"""
 LONGEST_REST: Final = 20.0
 """Times the work: how long to rest beside a fully busy worker"""
@@ -37,21 +37,21 @@ async def check_loop(ctx: Context, stop: asyncio.Event, executor: Executor) -> N
     try:
         while not stop.is_set():
             try:
-                worked, took, cpu = await loop.run_in_executor(executor, _timed, behind, halt)
+                worked, cpu = await loop.run_in_executor(executor, _timed, behind, halt)
             except DISK_ERRORS as error:
                 log.warning("checks_interrupted", error=str(error))
                 await pause(stop, AGAIN_S)
                 continue
-            await pause(stop, rest_after(took, meter.others(cpu)) if worked else IDLE_S)
+            await pause(stop, rest_after(cpu, meter.others(cpu)) if worked else IDLE_S)
     finally:
         stopping.cancel()
 
 
-def _timed(behind: Behind, halt: threading.Event) -> tuple[bool, float, float]:
-    """(whether there was anything to do, seconds it took, CPU seconds of this thread)."""
-    began, cpu = time.monotonic(), time.thread_time()
+def _timed(behind: Behind, halt: threading.Event) -> tuple[bool, float]:
+    """(whether there was anything to do, CPU seconds it took)."""
+    began = time.thread_time()
     worked = behind.step(halt)
-    return worked, time.monotonic() - began, time.thread_time() - cpu
+    return worked, time.thread_time() - began
 
 
 class Meter:
@@ -69,6 +69,6 @@ class Meter:
         return share
 
 
-def rest_after(took: float, others: float) -> float:
-    """Seconds to rest after so many of work, where the rest of the process uses so many cores: none beside an idle one."""
-    return took * LONGEST_REST * min(1.0, others / BUSY)
+def rest_after(cpu: float, others: float) -> float:
+    """Seconds to rest after so many CPU seconds of work, where the rest of the process uses so many cores: none beside an idle one."""
+    return cpu * LONGEST_REST * min(1.0, others / BUSY)
