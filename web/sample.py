@@ -55,7 +55,7 @@ class Card:
     segment: SegmentView
     slim: bool
     share: str
-    pretty: str | None
+    calls: tuple[calls.Call, ...]
     flags: tuple[FlagView, ...]
 
 
@@ -113,13 +113,15 @@ def cards(sample: SampleView) -> list[Card]:
     made = []
     for segment in sample.segments:
         slim = segment.kind == "control" and len(segment.text) <= _SLIM_TEXT and "\n" not in segment.text.strip()
-        pretty = calls.pretty(segment.arguments) if segment.arguments is not None else None
         inside = tuple(
             flag
             for flag in sample.flags
             if flag.start is not None and segment.start <= flag.start < max(segment.end, segment.start + 1)
         )
-        made.append(Card(segment, slim, words.share(segment.end - segment.start, total), pretty, inside))
+        told = " ".join(flag.message for flag in inside)
+        made.append(
+            Card(segment, slim, words.share(segment.end - segment.start, total), calls.of(segment, told), inside)
+        )
     return made
 
 

@@ -88,6 +88,7 @@ def _environment() -> Environment:
     # As globals, so that a block drawn alone (a live part) has them too: it does not run the imports at a template's top.
     environment.globals["p"] = environment.get_template("parts.html").module
     environment.globals["sp"] = environment.get_template("sample_prompt.html").module
+    environment.globals["se"] = environment.get_template("sample_engine.html").module
     return environment
 
 

@@ -2,10 +2,11 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -39,7 +40,42 @@ ANSWERS = (
     '<think></think>\n\n<tool_call>\n{"name": "get_time", "arguments": {"city": </tool_call><|im_end|>',
     "<think>step one, step two, " + "step three " * 30,
 )
-_SPECIAL = re.compile(r"(<think>|</think>|<tool_call>|</tool_call>|<\|im_end\|>)")
+_SPECIAL = re.compile(r"(<think>|</think>|<tool_call>|</tool_call>|<\|[a-z_]+\|>)")
+
+
+@dataclass(frozen=True)
+class Kit:
+    """What the model of a site is and says: arguments of `make_tokenizer`, and its answers in turn."""
+
+    answers: tuple[str, ...] = ANSWERS
+    tokenizer: dict[str, Any] = field(default_factory=dict)
+
+
+HARMONY = Kit(
+    answers=(
+        (
+            "<|channel|>analysis<|message|>The user wants it.<|end|><|start|>assistant<|channel|>commentary "
+            'to=functions.get_time <|constrain|>json<|message|>{"city": "Oslo"}<|call|>'
+        ),
+        "<|channel|>analysis<|message|>Four.<|end|><|start|>assistant<|channel|>final<|message|>It is four.<|return|>",
+        "<|channel|>nonsense header<|message|>x<|end|><|start|>assistant<|channel|>final<|message|>Yes.<|return|>",
+        "<|channel|>commentary<|message|>I look it up.<|end|><|start|>assistant<|channel|>analysis<|message|>Hm.<|return|>",
+        "<|channel|>final<|message|>Plain.<|return|>",
+    ),
+    tokenizer={
+        "added": tuple(
+            f"<|{name}|>" for name in ("start", "channel", "message", "constrain", "end", "return", "call", "endoftext")
+        ),
+        "template": (
+            "{% for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endfor %}"
+            "{% for t in tools or [] %}{{ t | tojson }}{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}"
+        ),
+        "eos": "<|return|>",
+        "stop": ("<|call|>",),
+        "config": {"model_type": "gpt_oss"},
+    },
+)
+"""gpt-oss: a call, an answer, a header nobody can read, an answer without final, and one without analysis"""
 
 
 @dataclass(frozen=True)
@@ -95,11 +131,12 @@ def encode(shop: Workshop, text: str) -> list[int]:
 
 
 @contextlib.contextmanager
-def open_site(folder: Path) -> Iterator[Site]:
-    """Build it: the app without its worker, a fake server, and one run worked off in this process."""
+def open_site(folder: Path, kit: Kit | None = None) -> Iterator[Site]:
+    """Build it, with a Qwen3-like model or another: the app without its worker, a fake server, and one run worked off in this process."""
     models = folder / "models"
     models.mkdir()
-    make_tokenizer(models / MODEL)
+    kit = kit or Kit()
+    make_tokenizer(models / MODEL, **kit.tokenizer)
     plain = {name: field.get_default(call_default_factory=True) for name, field in Settings.model_fields.items()}
     settings = Settings(_env_file=None, **{**plain, "data_dir": folder / "data", "model_roots": [models], "port": 0})
     app = create_app(settings, worker=False)
@@ -116,7 +153,7 @@ def open_site(folder: Path) -> Iterator[Site]:
         for name in ("wrong arguments", "loop", "<i>odd</i>"):
             create_tag(session, name, None, people["operator"].id)
     with FakeSglang() as fake:
-        fake.script = lambda call: _answer(shop, call)
+        fake.script = lambda call: _answer(shop, call, kit.answers)
         set_id = shop.prompts(10, ("facts", "a <b>,&"), tools=TOOLS)
         backend_id = shop.backend(fake)
         run_id = shop.launch(set_id, backend_id, concurrency=1, guard=None)
@@ -128,9 +165,9 @@ def open_site(folder: Path) -> Iterator[Site]:
     shop.ctx.db.dispose()
 
 
-def _answer(shop: Workshop, call: Call) -> Answer:
-    text = ANSWERS[(call.number - 1) % len(ANSWERS)]
+def _answer(shop: Workshop, call: Call, answers: Sequence[str]) -> Answer:
+    text = answers[(call.number - 1) % len(answers)]
     ids = encode(shop, text)
-    if text.endswith("<|im_end|>"):
+    if text.endswith("|>"):
         return Answer(output_ids=ids)
     return Answer(output_ids=ids, exact=True, finish_reason={"type": "length", "length": len(ids)})

@@ -21,7 +21,7 @@ from inference.review import samples as service
 from inference.review.views import MyReview, SampleRow, SampleTokens, SampleView
 from inference.runs import service as runs
 from inference.tokens.errors import TokensError
-from web import charts, words
+from web import charts, readings, words
 from web import sample as models
 from web.filters import PageFilter, address, chips, form_values
 from web.shell import Twin, page
@@ -155,6 +155,7 @@ def draw(
     turn = where.carry()
     following = models.VIEWS[(models.VIEWS.index(where.view) + 1) % len(models.VIEWS)]
     same = {} if look.attempt is None else {"attempt": look.attempt}
+    seen_by = {name: models.Address(where.flt, name).of(sample_id, **same) for name in models.VIEWS}
     pane = None
     if tokens is not None and where.view in {"split", "raw"}:
         pane = models.token_pane(
@@ -173,6 +174,8 @@ def draw(
         "flags": models.flag_links(sample.flags, where, sample_id, look.attempt),
         "minimap": charts.minimap(sample.segments, sample.flags),
         "segments": models.cards(sample),
+        "across": readings.across(sample),
+        "across_href": "#engine" if where.view in {"split", "seg"} else f"{seen_by['seg']}#engine",
         "segment_tokens": sum(segment.end - segment.start for segment in sample.segments),
         "tokens": pane,
         "tokens_missing": missing,
@@ -183,7 +186,7 @@ def draw(
         "prompt_href": f"{where.of(sample_id, **same, prompt=1)}#p0",
         "marked": look.marked,
         "view": where.view,
-        "view_links": [(name, models.Address(where.flt, name).of(sample_id, **same)) for name in models.VIEWS],
+        "view_links": list(seen_by.items()),
         "view_next": models.Address(where.flt, following).of(sample_id, **same),
         "neighbours": neighbours,
         "previous_href": where.of(neighbours.previous) if neighbours.previous is not None else "",
