@@ -15,7 +15,8 @@ from db.filters import parse_body
 from db.tables import Run
 from inference.backends.views import EventView
 from inference.model import Page
-from inference.runs import control, launch, rederivations, service
+from inference.runs import control, launch, service
+from inference.runs.behind import rederivations
 from inference.runs.settings import NewRun
 from inference.runs.views import RunPreview, RunStats, RunView
 

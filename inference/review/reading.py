@@ -18,9 +18,9 @@ from inference.prompts.service import PromptData
 from inference.quality.flags import OFF_BY_DEFAULT, Flag
 from inference.quality.inspection import Inspection, inspect, inspect_text
 from inference.review.views import CallView, FlagView, PieceView, SegmentView
+from inference.runs.behind.textpass import read_text
 from inference.runs.resultrows import Lens
 from inference.runs.runstate import RunBroken, open_lens
-from inference.runs.textpass import read_text
 from inference.tokens import formats
 from inference.tokens.errors import TokensError
 from inference.tokens.formats import BoundFormat

@@ -13,8 +13,8 @@ from db.queries.pages import page_by_id
 from db.tables import Rederivation, Review, Run, RunBackend, RunCategory, RunEvent, Sample, SampleFlag, SampleTag, Tag
 from inference.backends.views import EventView
 from inference.model import Page
+from inference.runs.behind.rederivations import ACTIVE, last_rederivations
 from inference.runs.control import allowed_actions, get_run
-from inference.runs.rederivations import ACTIVE, last_rederivations
 from inference.runs.switches import default_off, is_wanted
 from inference.runs.views import (
     CategoryCounts,

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from inference.context import Context
-from inference.runs.behind import Behind
+from inference.runs.behind.step import Behind
 from inference.runs.writer import DISK_ERRORS
 from inference.worker.pausing import pause
 

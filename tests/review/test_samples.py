@@ -15,8 +15,8 @@ from inference.review.samples import (
     sample_view,
     segment_ids,
 )
+from inference.runs.behind.rederivations import request_rederive
 from inference.runs.control import regenerate
-from inference.runs.rederivations import request_rederive
 from inference.tokens.cache import TokenizerCache
 from tests.support.fake_sglang import FakeSglang
 from tests.support.workshop import MODEL, Workshop

@@ -10,10 +10,10 @@ from db.filters import parse_body
 from db.tables import Sample, SampleFlag
 from inference.quality.flags import flag
 from inference.runs import textpass
-from inference.runs.behind import Behind
-from inference.runs.collection import runs_to_sweep
+from inference.runs.behind.collection import runs_to_sweep
+from inference.runs.behind.step import Behind
+from inference.runs.behind.textpass import check_batch, runs_to_check
 from inference.runs.control import delete_run, regenerate
-from inference.runs.textpass import check_batch, runs_to_check
 from tests.support.fake_sglang import FakeSglang
 from tests.support.fake_sglang.script import Call
 from tests.support.tiny_tokenizers import make_tokenizer
@@ -291,7 +291,7 @@ def test_the_samples_left_are_found_by_the_partial_index(shop: Workshop) -> None
     from sqlalchemy import func, select
     from sqlalchemy.dialects import sqlite
 
-    from inference.runs.looking import _SAMPLES, UNCHECKED
+    from inference.runs.behind.looking import _SAMPLES, UNCHECKED
 
     c = _SAMPLES.c
     for query in (

@@ -10,10 +10,10 @@ from db.errors import Conflict, Invalid
 from db.filters import parse_body
 from db.tables import Attempt, Rederivation, RunCategory, Sample, SampleFlag
 from inference.quality.flags import flag
-from inference.runs import rederive, textpass
-from inference.runs.behind import Behind
+from inference.runs.behind import rederive, textpass
+from inference.runs.behind.rederivations import request_rederive
+from inference.runs.behind.step import Behind
 from inference.runs.control import delete_run, regenerate
-from inference.runs.rederivations import request_rederive
 from tests.support.fake_sglang import FakeSglang
 from tests.support.fake_sglang.script import Call
 from tests.support.tiny_tokenizers import make_tokenizer

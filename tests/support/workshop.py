@@ -27,7 +27,7 @@ from db.tables import (
     User,
 )
 from inference.context import Context
-from inference.runs.behind import Behind
+from inference.runs.behind.step import Behind
 from inference.runs.lanes import ClientPool
 from inference.runs.launch import create_run
 from inference.runs.runner import Runner

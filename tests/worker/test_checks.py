@@ -3,7 +3,7 @@
 import random
 import time
 
-from inference.runs.rederivations import request_rederive
+from inference.runs.behind.rederivations import request_rederive
 from inference.settings import Settings
 from inference.worker.checking import BUSY, LONGEST_REST, rest_after
 from tests.support.fake_sglang import FolderVocabulary

@@ -1,4 +1,4 @@
-"""Asking for a rederive, and the rows that say how the jobs stand; `inference.runs.rederive` does them."""
+"""Asking for a rederive, and the rows that say how the jobs stand; `inference.runs.behind.rederive` does them."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -12,12 +12,12 @@ import structlog
 
 from db.tables import Run
 from inference.context import Context
-from inference.runs.collection import runs_to_sweep, sweep
-from inference.runs.rederive import active_job, rederive_slice
+from inference.runs.behind.collection import runs_to_sweep, sweep
+from inference.runs.behind.rederive import active_job, rederive_slice
+from inference.runs.behind.textpass import check_batch, runs_to_check, say_trouble
 from inference.runs.resultrows import Lens
 from inference.runs.runstate import RunBroken, open_lens
 from inference.runs.switches import is_wanted
-from inference.runs.textpass import check_batch, runs_to_check, say_trouble
 
 log = structlog.get_logger(__name__)
 

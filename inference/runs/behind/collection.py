@@ -21,8 +21,8 @@ from db.tables import Run, Sample, SampleFlag
 from inference.context import Context
 from inference.quality.collection import duplicate_flag, length_flag, length_limits
 from inference.quality.flags import Flag
+from inference.runs.behind.looking import UNCHECKED
 from inference.runs.control import SETTLED
-from inference.runs.looking import UNCHECKED
 from inference.runs.resultrows import flag_values
 from inference.runs.switches import OF_RUN
 

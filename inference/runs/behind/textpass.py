@@ -20,7 +20,7 @@ from inference.prompts.service import PromptData
 from inference.quality.collection import answer_hash
 from inference.quality.flags import Flag
 from inference.quality.inspection import inspect_text
-from inference.runs.looking import UNCHECKED, Found, Looked, find_done, write_looked
+from inference.runs.behind.looking import UNCHECKED, Found, Looked, find_done, write_looked
 from inference.runs.resultrows import Lens, flag_values, matched_value
 from inference.runs.switches import OF_TEXT
 from inference.tokens.segmentation.segments import Segmentation

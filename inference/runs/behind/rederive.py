@@ -17,13 +17,13 @@ from db.types import now
 from inference.context import Context
 from inference.prompts.service import PromptData
 from inference.quality.inspection import inspect
-from inference.runs.collection import RESTING, sweep
-from inference.runs.looking import Found, Looked, find_done, write_looked
-from inference.runs.rederivations import ACTIVE
+from inference.runs.behind.collection import RESTING, sweep
+from inference.runs.behind.looking import Found, Looked, find_done, write_looked
+from inference.runs.behind.rederivations import ACTIVE
+from inference.runs.behind.textpass import REPLACED, read_text, unread
 from inference.runs.rendering import prompt_flags, render_body
 from inference.runs.resultrows import Lens, clean_text, flag_values, matched_value, segments_json
 from inference.runs.runstate import RunBroken, open_lens
-from inference.runs.textpass import REPLACED, read_text, unread
 from inference.tokens.errors import TokensError
 
 log = structlog.get_logger(__name__)
