@@ -9,7 +9,7 @@ from sqlmodel import col
 from db.filters import parse_body
 from db.tables import Sample, SampleFlag
 from inference.quality.flags import flag
-from inference.runs import textpass
+from inference.runs.behind import textpass
 from inference.runs.behind.collection import runs_to_sweep
 from inference.runs.behind.step import Behind
 from inference.runs.behind.textpass import check_batch, runs_to_check
@@ -242,7 +242,7 @@ def test_answers_are_compared_again_when_some_have_gone(shop: Workshop, fake_sgl
 def test_a_comparison_that_was_overtaken_is_due_still(
     shop: Workshop, fake_sglang: FakeSglang, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from inference.runs import collection
+    from inference.runs.behind import collection
 
     fake_sglang.script = alike
     run_id = shop.launch(shop.prompts(2), shop.backend(fake_sglang), guard=None)
