@@ -31,10 +31,14 @@ from inference.tokens.toolcalls import first_call, read_calls
 
 
 class Segmented(View):
-    """Ids cut into segments, with what the checks found."""
+    """Ids cut into segments, with what the checks found.
+
+    `remarks`: what is unusual about this format on this vocabulary, such as a delimiter that is spelled with several ids.
+    """
 
     segments: list[SegmentView]
     flags: list[FlagView]
+    remarks: list[str] = []
 
 
 def lens_of(ctx: Context, run: Run) -> Lens:
@@ -147,6 +151,7 @@ def segment_ids(
     return Segmented(
         segments=segment_views(bound, loaded, output, seen.segmentation.segments, tools),
         flags=[flag_view_of(flag) for flag in (*seen.flags, *text)],
+        remarks=list(bound.remarks),
     )
 
 

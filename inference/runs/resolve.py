@@ -199,7 +199,8 @@ def _token_format(new: NewRun, tokenizer: Tokenizer, notes: Resolution) -> forma
         bound = formats.bind(formats.get_format(name), tokenizer)
     except TokensError as error:
         raise Invalid(error.code, error.message, field="token_format") from error
-    notes.note("token_format", name, source)
+    told = [remark for remark in bound.remarks if remark not in source]
+    notes.note("token_format", name, " ".join([source, *told]))
     return bound
 
 
