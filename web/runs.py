@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from inference.runs.views import CategoryCounts, RunView
+from inference.runs.views import CategoryCounts, RederivationView, RunView
 from web import charts, words
 
 
@@ -46,6 +46,45 @@ class Setting:
     name: str
     value: Any
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeChange:
+    """A flag code's samples before and after a rederive."""
+
+    code: str
+    before: int
+    after: int
+
+    @property
+    def change(self) -> int:
+        """How many more there are now."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True, slots=True)
+class Rederived:
+    """What the last rederive did: its bar while it goes, then the codes whose counts changed and those that kept theirs."""
+
+    job: RederivationView
+    bar: tuple[charts.Part, ...]
+    changed: tuple[CodeChange, ...]
+    kept: tuple[CodeChange, ...]
+
+
+def rederived(job: RederivationView | None) -> Rederived | None:
+    """The last rederive of a run, the greatest changes first; None where there was none."""
+    if job is None:
+        return None
+    codes = dict.fromkeys([*job.before, *job.after]) if job.state == "done" else {}
+    rows = [CodeChange(code, job.before.get(code, 0), job.after.get(code, 0)) for code in codes]
+    rows.sort(key=lambda row: (-abs(row.change), row.code))
+    return Rederived(
+        job,
+        (charts.Part("clean", 0.0, round(100 * job.done / job.total, 2)),) if job.total else (),
+        tuple(row for row in rows if row.change),
+        tuple(row for row in rows if not row.change),
+    )
 
 
 _ELSEWHERE = frozenset({"sources", "prompt_set_id", "backend_ids"})

@@ -15,6 +15,8 @@ from inference.runs import launch
 from inference.runs.settings import NewRun
 from inference.tokens.formats import all_formats
 from web.forms import REFUSALS, Fields, Form, Refusal, refusal
+from web.launching import CHECKS_SHOWN, RENDER_FAULTS, check_groups, chosen_checks, suggestions
+from web.models import known_tokenizers
 from web.shell import Twin, page, see
 
 router = APIRouter(prefix="/runs")
@@ -33,8 +35,9 @@ PLAIN = (
     "limit",
     "concurrency",
     "seed",
+    "render_faults",
 )
-_FOLDED = ("tokenizer", "token_format", "chat_template_kwargs", "seed", "no_guard")
+_FOLDED = ("chat_template_kwargs", "seed", "no_guard", "render_faults")
 
 
 def new_run(form: Fields) -> NewRun:
@@ -52,6 +55,9 @@ def new_run(form: Fields) -> NewRun:
     kwargs = form.json("chat_template_kwargs", dict)
     if kwargs is not None:
         data["chat_template_kwargs"] = kwargs
+    checks = chosen_checks(form)
+    if checks:
+        data["checks"] = checks
     if form.get("no_guard"):
         data["guard"] = None
     return NewRun.model_validate(data)
@@ -120,7 +126,11 @@ def _sets(session: Session) -> list[tuple[int, str]]:
 def _form(request: Request, ctx: Context, form: Fields, refused: Refusal) -> Response:
     with ctx.db.read() as session:
         sets = _sets(session)
-        found = [backends.backend_view(session, backend) for backend in backends.list_backends(session)]
+        rows = backends.list_backends(session)
+        found = [backends.backend_view(session, backend) for backend in rows]
+        fitting = suggestions(ctx, form, rows)
+        models = known_tokenizers(ctx, session)
+    groups = check_groups(form)
     view = {
         "values": form.values(),
         "chosen": set(form.all("backend_ids")),
@@ -128,7 +138,17 @@ def _form(request: Request, ctx: Context, form: Fields, refused: Refusal) -> Res
         "problem": refused.message,
         "sets": sets,
         "backends": [(item.id, item.name, item.observed_state.replace("_", " ")) for item in found],
-        "formats": [(item.name, item.name) for item in all_formats()],
+        "formats": [(item.name, f"{item.name}: {item.title}") for item in all_formats()],
+        "fitting": fitting,
+        "blank_format": f"{fitting[0].name}, which fits" if len(fitting) == 1 else "the one that fits the tokenizer",
+        "models": models,
+        "checks": groups,
+        "checks_on": sum(box.on for group in groups for box in group.boxes),
+        "checks_all": sum(len(group.boxes) for group in groups),
+        "checks_error": next((text for name, text in refused.errors.items() if name.startswith("checks")), ""),
+        "checks_open": bool(chosen_checks(form)) or any(name.startswith("checks") for name in refused.errors),
+        "checks_shown": CHECKS_SHOWN,
+        "fault_options": RENDER_FAULTS,
         "advanced": any(form.get(name) or name in refused.errors for name in _FOLDED),
         "twin": Twin("/api/v1/runs", "POST", '{"name": "…", "prompt_set_id": 1, "backend_ids": [1]}'),
     }

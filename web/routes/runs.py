@@ -15,8 +15,10 @@ from inference.backends import service as backends
 from inference.export import service as exports
 from inference.quality.flags import FLAG_CODES
 from inference.runs import control, service
+from inference.runs.behind import rederivations
 from inference.runs.settings import Sampling
 from inference.runs.views import RunView
+from inference.tokens.formats import all_formats
 from web import charts, words
 from web import runs as models
 from web.filters import address
@@ -53,6 +55,8 @@ def show_run(request: Request, run_id: Id, _: Reviewer, session: ReadSession, pa
         view |= _exported(session, run_id)
     elif part == "events":
         view |= {"events": service.list_events(session, run_id, None, EVENTS).items}
+    elif part == "rederived":
+        view |= {"again": models.rederived(run.rederivation), "samples": f"/runs/{run_id}/samples"}
     elif part == "figures":
         view |= _figures(session, run)
     elif part == "standing":
@@ -91,6 +95,8 @@ def _still(session: Session, run: RunView) -> dict[str, Any]:
         "events": service.list_events(session, run.id, None, EVENTS).items,
         "settings": models.settings(run.settings),
         "category_options": [(item.category, item.category) for item in run.categories if item.category],
+        "again": models.rederived(run.rederivation),
+        "read_options": [(item.name, f"{item.name}: {item.title}") for item in all_formats()],
         "flag_options": [(code, words.word(code)) for code in sorted(FLAG_CODES)],
         "format_options": [(item.name, item.name) for item in exports.export_formats()],
         "backend_names": {item.id: item.name for item in backends.list_backends(session)},
@@ -131,6 +137,15 @@ def regenerate_filter(form: Fields) -> Filter:
             field="filter",
         )
     return flt
+
+
+@router.post("/{run_id}/rederive")
+def rederive(run_id: Id, user: Operator, form: Form, ctx: Ctx, session: WriteSession, note: Audit) -> Response:
+    """Queue segmenting and checking again, from the stored ids."""
+    token_format = form.get("token_format") or None
+    rederivations.request_rederive(session, ctx, run_id, token_format, user.id)
+    note("run.rederive", f"run/{run_id}", **({} if token_format is None else {"token_format": token_format}))
+    return see(f"/runs/{run_id}#h-rederive")
 
 
 @router.post("/{run_id}/exports")
