@@ -36,13 +36,24 @@ _OF_PROMPT = (
     FlagCode(
         "content_lost", "error", "A part of the conversation is not in the prompt: the chat template left it out."
     ),
+    FlagCode(
+        "tool_part_lost",
+        "warning",
+        "A tool is in the prompt without its description or one of its parameters: the chat template left it out.",
+    ),
     FlagCode("reasoning_stripped", "warning", "The chat template left an earlier turn's reasoning out of the prompt."),
+    FlagCode("reasoning_doubled", "warning", "An earlier turn's reasoning is in the prompt more than once."),
+    FlagCode("system_moved", "info", "The chat template puts a system message elsewhere than it stands."),
+    FlagCode("role_mapped", "info", "A message was rendered under another role, as the role map says."),
+    FlagCode("tool_without_call", "warning", "A message is a tool's result, and no call before it waits for one."),
     FlagCode(
         "control_in_prompt", "warning", "A message spells a control token, which became a real one in the prompt."
     ),
     FlagCode("none_in_prompt", "warning", "The prompt holds a Python value that stands in no message."),
+    FlagCode("python_literal", "info", "The chat template writes true and false as Python does."),
     FlagCode("double_bos", "warning", "The prompt begins with two begin-of-text tokens."),
-    FlagCode("kwarg_type", "warning", "A chat template argument is a text where a template reads true or false."),
+    FlagCode("kwarg_type", "warning", "A chat template argument is not what the template takes for true or false."),
+    FlagCode("kwarg_unused", "warning", "A chat template argument is one that the template never reads."),
     FlagCode("date_in_prompt", "warning", "The template writes today's date: another day gives another prompt."),
     FlagCode("arguments_not_json", "warning", "A call in the conversation has arguments that are not a JSON object."),
     FlagCode(
@@ -106,7 +117,7 @@ _OF_ANSWER = (
         "Content spells a marker of another model family, which delimits nothing in this one.",
         "text",
     ),
-    FlagCode("control_in_content", "warning", "A control token was left in content or in a tool call."),
+    FlagCode("control_in_content", "warning", "A control token was left in reasoning, in content or in a tool call."),
     FlagCode("tool_call_in_reasoning", "warning", "A tool call begins while reasoning is open."),
     FlagCode("tool_call_bare", "info", "A tool call came without its begin marker; it was read all the same."),
     FlagCode("tool_call_unclosed", "error", "A tool call has no end marker."),

@@ -54,6 +54,7 @@ class Tokenizer:
         self._fast = getattr(backend, "backend_tokenizer", None)
         self.is_fast = self._fast is not None
         self.renders_verified = 0
+        self.template_wants: dict[tuple[str, str], Any] = {}
         nested = self.model_config.get("text_config")
         configs = [self.model_config, *([nested] if isinstance(nested, dict) else [])]
         rows = (config.get("vocab_size") for config in configs)

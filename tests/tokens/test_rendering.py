@@ -279,7 +279,7 @@ def test_messages_in_the_wrong_shape_are_named(
 def test_text_parts_are_joined_and_it_is_said(qwen3: Family) -> None:
     parts = [{"type": "text", "text": "first part, "}, {"type": "text", "text": "second part"}]
     found = render(qwen3.tokenizer, [{"role": "user", "content": parts}])
-    assert "first part, second part" in found.text
+    assert "first part, \nsecond part" in found.text
     assert codes(found) == ["parts_joined"]
 
 

@@ -2,28 +2,27 @@
 
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from inference.tokens.declaration import TokenFormat
 from inference.tokens.ids import Ids
-from inference.tokens.rendering.messages import REASONING_KEYS, Message, Prepared, RenderWarning, texts_of
+from inference.tokens.numbers import to_json
+from inference.tokens.rendering.loss import find_losses
+from inference.tokens.rendering.marks import Again, Seen, look
+from inference.tokens.rendering.python import find_python
+from inference.tokens.rendering.templates import Message, Prepared
+from inference.tokens.rendering.warning import RenderWarning
 from inference.tokens.tokenizer import Tokenizer
 
-_SHORT = 32  # a text this short may be found by accident
-_NONE = re.compile(r"(?<![\w.])None(?![\w.])")
-_REPR = re.compile(r"\{'\w+': ")
-
-
-Tools = list[dict[str, Any]] | None
+_SPACES = re.compile(r"\s+")
 
 
 class Rendered(NamedTuple):
     """A render and what it was made of.
 
     `again` renders others in the same way, None where the template refuses. `tools_as_text`: the tools came to the template as
-    a text among its arguments, whatever their list says.
+    a text among its arguments, whatever their list says. `wording`: the template's own words.
     """
 
     tokenizer: Tokenizer
@@ -31,159 +30,73 @@ class Rendered(NamedTuple):
     prepared: Prepared
     text: str
     ids: Ids
-    again: Callable[[Sequence[Message], Tools], str | None]
-    tools_as_text: bool = False
+    again: Again
+    wording: str
+    tools_as_text: bool
 
 
 def check_render(rendered: Rendered) -> list[RenderWarning]:
     """Everything found, in the order a person should read it."""
+    text, prepared = rendered.text, rendered.prepared
+    seen = look(text, prepared, _think(rendered.declared), rendered.again)
     return [
-        *_content_lost(rendered),
-        *_reasoning_stripped(rendered),
-        *_control_in_prompt(rendered),
-        *_none_in_prompt(rendered),
+        *find_losses(text, prepared, seen, tools_as_text=rendered.tools_as_text),
+        *_control_in_prompt(rendered, seen),
+        *find_python(text, prepared, rendered.wording, rendered.again),
         *_double_bos(rendered),
+        *_tool_without_call(prepared.messages, rendered.declared),
         *_text_changed(rendered),
     ]
 
 
-def _think(rendered: Rendered) -> tuple[str, str] | None:
-    think = rendered.declared.think
-    return (think.open, think.close) if think else None
+def _think(declared: TokenFormat) -> tuple[str, str] | None:
+    return (declared.think.open, declared.think.close) if declared.think else None
 
 
-def _answer_part(rendered: Rendered, text: str) -> str:
-    """An assistant's text without the reasoning in front of it, which templates drop on purpose."""
-    think = _think(rendered)
-    return text.rsplit(think[1], 1)[1] if think and think[1] in text else text
+def _own(declared: TokenFormat) -> frozenset[str]:
+    """The delimiters that an assistant's turn may hold as its text: they are what the model itself wrote there."""
+    calls = declared.calls
+    found = {text for pair in declared.pairs() for text in pair}
+    return frozenset(found | {calls.begin, calls.separator or "", *calls.inner} if calls else found)
 
 
-def _found(text: str, rendered: str) -> bool:
-    wanted = text.strip()
-    if not wanted or wanted in rendered:
-        return True
-    spellings = (json.dumps(wanted)[1:-1], json.dumps(wanted, ensure_ascii=False)[1:-1])
-    return any(spelling in rendered for spelling in spellings)
-
-
-def _content_lost(rendered: Rendered) -> Iterator[RenderWarning]:
-    messages = rendered.prepared.messages
-    lost: list[str] = []
-    for where, text in texts_of(messages):
-        if where.endswith(".reasoning_content"):
-            continue
-        index = int(where[len("messages[") : where.index("]")])
-        wanted = _answer_part(rendered, text) if messages[index]["role"] == "assistant" else text
-        if not _found(wanted, rendered.text):
-            lost.append(where)
-    lost += [where for where in _unmarked(rendered) if where not in lost]
-    for where in lost:
-        yield RenderWarning(
-            "content_lost", f"{where} is not in the prompt: the chat template leaves it out or changes it."
-        )
-    yield from _tools_lost(rendered)
-
-
-def _tools_lost(rendered: Rendered) -> Iterator[RenderWarning]:
-    """Tools, looked for by a mark after their names (ASCII, since it may be put into JSON): `f` or `search` stand in many a text."""
-    tools = [] if rendered.tools_as_text else rendered.prepared.tools or []
-    marked = [
-        {**tool, "function": {**tool["function"], "name": f"{tool['function']['name']}zq{at}qz"}}
-        for at, tool in enumerate(tools)
-    ]
-    text = rendered.again(rendered.prepared.messages, marked) if tools else None
-    for at, tool in enumerate(tools):
-        name = tool["function"]["name"]
-        if (name not in rendered.text) if text is None else (f"zq{at}qz" not in text):
-            yield RenderWarning(
-                "content_lost", f"The tool {name} is not in the prompt: the chat template leaves it out."
-            )
-
-
-def _unmarked(rendered: Rendered) -> list[str]:
-    """Contents that could be found by accident (short ones, and repeated ones), looked for by a mark that cannot."""
-    messages = rendered.prepared.messages
-    contents = Counter(message.get("content") for message in messages)
-    doubtful = [
-        index
-        for index, message in enumerate(messages)
-        if isinstance(message.get("content"), str)
-        and message["content"].strip()
-        and (len(message["content"]) < _SHORT or contents[message["content"]] > 1)
-    ]
-    if not doubtful:
-        return []
-    marks = {index: f"⁂{index}⁂" for index in doubtful}
-    changed: list[Message] = [
-        {**message, "content": message["content"].rstrip() + marks[index]} if index in marks else message
-        for index, message in enumerate(messages)
-    ]
-    text = rendered.again(changed, rendered.prepared.tools)
-    if text is None:
-        return []
-    return [f"messages[{index}].content" for index, mark in marks.items() if mark not in text]
-
-
-def _reasoning_stripped(rendered: Rendered) -> Iterator[RenderWarning]:
-    """Reasoning of earlier turns, looked for by a mark at its end: a thought of a few words could be found by accident."""
-    marked: dict[int, Message] = {}
-    reasoned: dict[int, str] = {}
-    for index, message in enumerate(rendered.prepared.messages):
-        found = _with_mark(message, f"⁂{index}⁂", _think(rendered)) if message["role"] == "assistant" else None
-        if found is not None:
-            reasoned[index], marked[index] = found
-    if not marked:
-        return
-    messages = [marked.get(index, message) for index, message in enumerate(rendered.prepared.messages)]
-    text = rendered.again(messages, rendered.prepared.tools)
-    for index, reasoning in reasoned.items():
-        if (f"⁂{index}⁂" not in text) if text is not None else not _found(reasoning, rendered.text):
-            yield RenderWarning("reasoning_stripped", f"The reasoning of messages[{index}] is not in the prompt.")
-
-
-def _with_mark(message: Message, mark: str, think: tuple[str, str] | None) -> tuple[str, Message] | None:
-    """(an assistant's reasoning, the message with `mark` at its end); None where there is no reasoning."""
-    reasoning, content = message.get("reasoning_content"), message.get("content")
-    if isinstance(reasoning, str):
-        ended = reasoning.rstrip() + mark
-        keys = [key for key in REASONING_KEYS if message.get(key) == reasoning]
-        return (reasoning, {**message, **dict.fromkeys(keys, ended)}) if reasoning.strip() else None
-    if think is None or not isinstance(content, str) or think[1] not in content:
-        return None
-    before, answer = content.rsplit(think[1], 1)
-    reasoning = before.replace(think[0], "")
-    return (
-        (reasoning, {**message, "content": f"{before.rstrip()}{mark}{think[1]}{answer}"}) if reasoning.strip() else None
-    )
-
-
-def _control_in_prompt(rendered: Rendered) -> Iterator[RenderWarning]:
-    think = set(_think(rendered) or ())
+def _control_in_prompt(rendered: Rendered, seen: Sequence[Seen]) -> Iterator[RenderWarning]:
     pattern = rendered.tokenizer.control_pattern
     if pattern is None:
         return
-    for where, text in texts_of(rendered.prepared.messages):
-        index = int(where[len("messages[") : where.index("]")])
-        own = think if rendered.prepared.messages[index]["role"] == "assistant" else set()
-        found = sorted(set(pattern.findall(text)) - own)
+    own = _own(rendered.declared)
+    for one in seen:
+        item = one.item
+        if item.kind in {"tool", "description", "parameter"}:
+            continue
+        found = _control(rendered, pattern, item.text)
+        if rendered.prepared.messages[item.index]["role"] == "assistant":
+            found -= own
         if found:
-            listed = ", ".join(found[:5])
-            yield RenderWarning(
-                "control_in_prompt", f"{where} spells {listed}, which becomes a control token in the prompt."
-            )
+            listed = ", ".join(sorted(found)[:5])
+            told = f"{item.place} spells {listed}, which becomes a control token in the prompt."
+            yield RenderWarning("control_in_prompt", told, item.index)
+    for tool in rendered.prepared.tools or ():
+        if found := _control(rendered, pattern, to_json(tool, ensure_ascii=False)):
+            listed = ", ".join(sorted(found)[:5])
+            told = f"The tool {tool['function']['name']} spells {listed}, which becomes a control token in the prompt."
+            yield RenderWarning("control_in_prompt", told)
 
 
-def _none_in_prompt(rendered: Rendered) -> Iterator[RenderWarning]:
-    if "None" not in rendered.text and "{'" not in rendered.text:  # nearly every prompt: neither pattern can match
-        return
-    source = json.dumps([rendered.prepared.messages, rendered.prepared.tools], ensure_ascii=False, default=str)
-    known = source + (rendered.tokenizer.template or "")
-    for pattern, what in ((_NONE, "the word None"), (_REPR, "a Python dictionary")):
-        found: list[Any] = pattern.findall(rendered.text)
-        if len(found) > len(pattern.findall(known)):
-            yield RenderWarning(
-                "none_in_prompt", f"The prompt holds {what}, which stands in no message: a value was missing."
-            )
+def _control(rendered: Rendered, pattern: re.Pattern[str], text: str) -> set[str]:
+    """The control tokens spelled in a text.
+
+    An added token that neither the tokenizer flags as special nor the family or its template knows (Gemma has `<table>`) is a
+    word like any other.
+    """
+    return {found for found in pattern.findall(text) if _is_control(rendered, found)}
+
+
+def _is_control(rendered: Rendered, found: str) -> bool:
+    tokenizer, declared = rendered.tokenizer, rendered.declared
+    if tokenizer.id_of(found) in tokenizer.special_ids or found in (tokenizer.template or ""):
+        return True
+    return found in declared.markers() or found in declared.never_in_answer
 
 
 def _double_bos(rendered: Rendered) -> Iterator[RenderWarning]:
@@ -192,15 +105,34 @@ def _double_bos(rendered: Rendered) -> Iterator[RenderWarning]:
         yield RenderWarning("double_bos", "The prompt begins with two begin-of-text tokens.")
 
 
+def _tool_without_call(messages: Sequence[Message], declared: TokenFormat) -> Iterator[RenderWarning]:
+    """Results of tools that nobody asked for: the conversation lacks a call, or it is not where it was."""
+    begin = declared.calls.begin if declared.calls else None
+    due = 0
+    for index, message in enumerate(messages):
+        if message["role"] != "tool":
+            content = message.get("content") or ""
+            due = len(message.get("tool_calls") or ()) or (content.count(begin) if begin else 0)
+            continue
+        if due == 0:
+            told = f"messages[{index}] is a tool's result, but no call before it waits for one."
+            yield RenderWarning("tool_without_call", told, index)
+        due = max(0, due - 1)
+
+
 def _text_changed(rendered: Rendered) -> Iterator[RenderWarning]:
-    """A normaliser at work: the ids say another text than was rendered. Other styles than byte level add spaces of their own."""
-    if rendered.tokenizer.vocabulary.style != "byte_level":
+    """A normaliser at work: the ids say another text than was rendered. A SentencePiece adds spaces of its own: they do not count."""
+    style = rendered.tokenizer.vocabulary.style
+    if style == "literal":
         return
-    back = rendered.tokenizer.decode(rendered.ids)
-    if back != rendered.text:
-        at = next((at for at, pair in enumerate(zip(back, rendered.text, strict=False)) if pair[0] != pair[1]), 0)
-        was, became = (json.dumps(text[at : at + 10]) for text in (rendered.text, back))
-        yield RenderWarning(
-            "text_changed",
-            f"The tokenizer changes the text from character {at + 1} of the prompt on: {was} became {became}.",
-        )
+    was, became = rendered.text, rendered.tokenizer.decode(rendered.ids)
+    if was == became:
+        return
+    if style == "spaced":
+        was, became = (_SPACES.sub("", text) for text in (was, became))
+    if was != became:
+        pairs = enumerate(zip(was, became, strict=False))
+        at = next((at for at, (one, other) in pairs if one != other), min(len(was), len(became)))
+        old, new = (json.dumps(text[at : at + 10]) for text in (was, became))
+        place = f" from character {at + 1} of the prompt on" if style == "byte_level" else ""
+        yield RenderWarning("text_changed", f"The tokenizer changes the text{place}: {old} became {new}.")

@@ -4,9 +4,8 @@ The template makes text, and the text is encoded with nothing added: what the te
 can slip in. That this equals what the tokenizer itself would have made of the conversation is verified, not assumed.
 """
 
-import datetime as dt
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,35 +15,17 @@ from inference.tokens.errors import TokensError
 from inference.tokens.formats import get_format
 from inference.tokens.ids import Ids, as_ids
 from inference.tokens.numbers import holds_spelled
-from inference.tokens.rendering.checks import Rendered, Tools, check_render
-from inference.tokens.rendering.messages import Message, Prepared, RenderWarning, prepare, wants
-from inference.tokens.rendering.templates import ask_tokenizer, has_own_code, run_template
+from inference.tokens.rendering.arguments import DATE_KEY, check_arguments, check_tools_text, read_arguments
+from inference.tokens.rendering.checks import Rendered, check_render
+from inference.tokens.rendering.messages import prepare
+from inference.tokens.rendering.templates import Message, Prepared, ask_tokenizer, read_source, run_template
+from inference.tokens.rendering.wants import find_wants
+from inference.tokens.rendering.warning import RenderWarning
 from inference.tokens.suggestion import suggest
 from inference.tokens.tokenizer import Tokenizer
 
-__all__ = ["RenderWarning", "Rendering", "render"]
+__all__ = ["RenderWarning", "Rendering", "flat_ids", "render"]
 
-DATE_KEY = "strftime_now"
-_RESERVED = frozenset(
-    [
-        "messages",
-        "conversation",
-        "conversations",
-        "tools",
-        "documents",
-        "tokenize",
-        "return_tensors",
-        "return_dict",
-        "chat_template",
-        "padding",
-        "truncation",
-        "max_length",
-        "add_generation_prompt",
-        "continue_final_message",
-        "tokenizer_kwargs",
-        "return_assistant_tokens_mask",
-    ]
-)
 _VERIFIED_RENDERS = 16
 
 
@@ -64,80 +45,53 @@ def render(
     *,
     add_generation_prompt: bool = True,
     token_format: TokenFormat | str | None = None,
+    role_map: Mapping[str, str] | None = None,
 ) -> Rendering:
     """The conversation as prompt ids.
 
     `kwargs` are the template's own arguments (`enable_thinking`, …). A template that writes the date takes it from
     `strftime_now` there, an ISO date ("2026-11-30"): without it the ids differ from day to day, which is warned of.
-    `token_format` (default: the one suggested) says how the family wants a call's arguments and a missing content.
+    `token_format` (default: the one suggested) says what the family's markers are, and how it wants a call's arguments and a
+    missing content where its template takes them either way. `role_map` renders roles that the template does not know under the
+    name of one it knows ({"developer": "system"}); without it they are lost, which is warned of.
 
     Raises `TokensError`: `no_chat_template`, `template_failed` (with the template's own sentence), `bad_message`,
     `unsupported_part`, `bad_tools`, `bad_template_kwargs`, `render_mismatch`.
     """
     if tokenizer.template is None:
-        message = f"The tokenizer {tokenizer.name} has no chat template, and none is used in its place: put the model's chat_template.jinja into its folder."
+        message = (
+            f"The tokenizer {tokenizer.name} has no chat template, and none is used in its place: put the model's "
+            "chat_template.jinja into its folder, or name a tokenizer of the same vocabulary that has one."
+        )
         raise TokensError("no_chat_template", message, "tokenizer")
     declared = (
         token_format if isinstance(token_format, TokenFormat) else get_format(token_format or suggest(tokenizer).name)
     )
-    prepared = prepare(wants(declared, tokenizer.template), messages, tools)
-    arguments, warnings = _arguments(tokenizer, kwargs or {})
-    if prepared.tools:
-        warnings += _tools_text(tokenizer, declared, arguments)
+    given = kwargs or {}
+    arguments = read_arguments(given)
+    prepared, warnings = prepare(find_wants(tokenizer, declared), messages, tools, role_map)
     text = run_template(tokenizer, prepared, arguments, add_generation_prompt=add_generation_prompt)
     ids = _encode(tokenizer, text)
     if tokenizer.renders_verified < _VERIFIED_RENDERS or not tokenizer.is_fast:
         _verify(tokenizer, prepared, arguments, ids, add_generation_prompt=add_generation_prompt)
         tokenizer.renders_verified += 1
 
-    def again(changed: Sequence[Message], changed_tools: Tools) -> str | None:
+    def other(changed: Prepared, with_arguments: Mapping[str, Any]) -> str | None:
         try:
-            other = Prepared(list(changed), changed_tools, [])
-            return run_template(tokenizer, other, arguments, add_generation_prompt=add_generation_prompt)
+            return run_template(tokenizer, changed, with_arguments, add_generation_prompt=add_generation_prompt)
         except TokensError:
             return None  # a template may refuse what it is only asked for a check
 
-    rendered = Rendered(tokenizer, declared, prepared, text, ids, again, declared.tools_argument in arguments)
-    found = dict.fromkeys([*prepared.warnings, *warnings, *check_render(rendered)])
-    return Rendering(ids, text, tuple(found))
+    def again(changed: Sequence[Message], changed_tools: list[dict[str, Any]] | None) -> str | None:
+        return other(Prepared(list(changed), changed_tools), arguments)
 
-
-def _arguments(tokenizer: Tokenizer, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[RenderWarning]]:
-    """The template's arguments, the date among them as the function that templates call."""
-    arguments, warnings = dict(given), []
-    for key, value in given.items():
-        if key in _RESERVED:
-            message = f"chat_template_kwargs.{key} cannot be given: it is set for every render."
-            raise TokensError("bad_template_kwargs", message, f"chat_template_kwargs.{key}")
-        if isinstance(value, str) and value.lower() in {"true", "false"}:
-            message = f"chat_template_kwargs.{key} is the text “{value}”, which counts as true in a template; give true or false."
-            warnings.append(RenderWarning("kwarg_type", message))
-    if DATE_KEY in arguments:
-        arguments[DATE_KEY] = _clock(arguments[DATE_KEY])
-    elif DATE_KEY in (tokenizer.template or ""):
-        message = f"The template writes today's date; set chat_template_kwargs.{DATE_KEY} to an ISO date to keep the ids the same."
-        warnings.append(RenderWarning("date_in_prompt", message))
-    return arguments, warnings
-
-
-def _tools_text(tokenizer: Tokenizer, declared: TokenFormat, arguments: Mapping[str, Any]) -> Iterator[RenderWarning]:
-    """Where the family's own code would have written the tools and did not run."""
-    name = declared.tools_argument
-    if name and name in (tokenizer.template or "") and name not in arguments and not has_own_code(tokenizer.backend):
-        message = (
-            f"The template writes the tools in its own way, not as this model's tokenizer code does ({name}). Let that code run "
-            f"(DRAFTMILL_ALLOW_REMOTE_CODE=true), or give its text as chat_template_kwargs.{name}."
-        )
-        yield RenderWarning("tool_text_unofficial", message)
-
-
-def _clock(given: Any) -> Any:
-    try:
-        moment = dt.datetime.fromisoformat(given)
-    except (TypeError, ValueError) as error:
-        field = f"chat_template_kwargs.{DATE_KEY}"
-        raise TokensError("bad_template_kwargs", f"{field} must be an ISO date like 2026-11-30.", field) from error
-    return moment.strftime
+    source = read_source(tokenizer, prepared.tools)
+    warnings += check_arguments(tokenizer, given, source, text, lambda kwargs: other(prepared, read_arguments(kwargs)))
+    if prepared.tools:
+        warnings += check_tools_text(tokenizer, declared, given)
+    wording = source.wording if source else tokenizer.template
+    rendered = Rendered(tokenizer, declared, prepared, text, ids, again, wording, declared.tools_argument in given)
+    return Rendering(ids, text, tuple(dict.fromkeys([*warnings, *check_render(rendered)])))
 
 
 def _encode(tokenizer: Tokenizer, text: str) -> Ids:

@@ -6,12 +6,21 @@ rendering code is asked itself.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from inference.tokens.errors import TokensError
 from inference.tokens.numbers import to_json
-from inference.tokens.rendering.messages import Prepared
 from inference.tokens.tokenizer import Tokenizer
+
+Message = dict[str, Any]
+
+
+class Prepared(NamedTuple):
+    """What goes into a template: messages and tools in the shape it takes."""
+
+    messages: list[Message]
+    tools: list[dict[str, Any]] | None
 
 
 def run_template(
@@ -65,6 +74,30 @@ def ask_tokenizer(
             add_generation_prompt=add_generation_prompt,
             **arguments,
         )
+
+
+class Source(NamedTuple):
+    """What a template's source tells: the names that it asks for anywhere, and the words that it writes itself."""
+
+    names: frozenset[str]
+    wording: str
+
+
+def read_source(tokenizer: Tokenizer, tools: list[dict[str, Any]] | None) -> Source | None:
+    """None where code of the checkpoint's own renders, which may ask for other names and write other words."""
+    return None if has_own_code(tokenizer.backend) else _read(tokenizer.backend.get_chat_template(None, tools))
+
+
+@lru_cache(maxsize=32)
+def _read(source: str) -> Source:
+    from jinja2 import nodes
+    from transformers.utils.chat_template_utils import _compile_jinja_template as compiled
+
+    tree = compiled(source).environment.parse(source)
+    words = [node.data for node in tree.find_all(nodes.TemplateData)]
+    words += [node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, str)]
+    names = frozenset(node.name for node in tree.find_all(nodes.Name) if node.ctx == "load")
+    return Source(names, "\n".join(words))
 
 
 def _tojson(
