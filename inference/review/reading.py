@@ -38,7 +38,7 @@ class Segmented(View):
 
     segments: list[SegmentView]
     flags: list[FlagView]
-    remarks: list[str] = []
+    remarks: list[str]
 
 
 def lens_of(ctx: Context, run: Run) -> Lens:
