@@ -4,6 +4,7 @@ What is generated is the answer that follows the last user or tool message: assi
 out, with a counted notice; earlier ones stay as context. Nothing is merged, moved or repaired without a word.
 """
 
+import re
 from typing import Any
 
 from inference.prompts.content import text_of
@@ -13,6 +14,7 @@ from inference.prompts.tools import Parse, calls_in_text, read_calls
 
 Message = dict[str, Any]
 
+_WRITTEN_CALL = re.compile(r"tool[_▁]call(?:[_▁]begin)?[|｜]?>|<function=|\[TOOL_CALLS\]|<\|python_tag\|>")
 _SHAREGPT_KEPT = ("name", "tool_calls", "function_call", "tool_call_id", "reasoning_content")
 
 
@@ -117,16 +119,18 @@ def _sharegpt_text(role: str, text: str, extra: Message, where: str, parse: Pars
     return {"role": role, "content": text, **extra}
 
 
+def _calls_in(message: Message) -> int:
+    """How many results may follow a message; calls that stand in its text as the model wrote them count as well."""
+    return len(message.get("tool_calls") or ()) or len(_WRITTEN_CALL.findall(message["content"] or ""))
+
+
 def _check_order(messages: list[Message], field: str, notes: Notes) -> None:
-    called = False
+    due = 0
     for index, message in enumerate(messages):
         role, content = message["role"], message["content"]
-        if role == "tool" and not called:
-            notes.add(
-                "tool_without_call",
-                f"{field}[{index}] is a tool's result, but no assistant turn before it called a tool",
-            )
-        called = called or bool(message.get("tool_calls"))
+        if role == "tool" and not due:
+            notes.add("tool_without_call", f"{field}[{index}] is a tool's result, but no call before it waits for one")
+        due = max(0, due - 1) if role == "tool" else _calls_in(message)
         if not isinstance(content, str) or content.strip():
             continue
         if role == "user" and index == len(messages) - 1:

@@ -41,7 +41,7 @@ _OF_PROMPT = (
         "warning",
         "A tool is in the prompt without its description or one of its parameters: the chat template left it out.",
     ),
-    FlagCode("reasoning_stripped", "warning", "The chat template left an earlier turn's reasoning out of the prompt."),
+    FlagCode("reasoning_stripped", "info", "The chat template left an earlier turn's reasoning out of the prompt."),
     FlagCode("reasoning_doubled", "warning", "An earlier turn's reasoning is in the prompt more than once."),
     FlagCode("system_moved", "info", "The chat template puts a system message elsewhere than it stands."),
     FlagCode("role_mapped", "info", "A message was rendered under another role, as the role map says."),

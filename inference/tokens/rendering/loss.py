@@ -1,12 +1,14 @@
 """What of a conversation does not reach the prompt, or reaches it in another place than it stood."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 
 from inference.tokens.rendering.marks import Seen
 from inference.tokens.rendering.templates import Prepared
 from inference.tokens.rendering.warning import RenderWarning
 
+_SWITCH = re.compile(r"/(?:no_?)?think\b")
 _INSTRUCTING = frozenset({"system", "developer"})
 
 
@@ -29,7 +31,12 @@ def stands_in(text: str, rendered: str) -> bool:
 
 
 def _is_lost(seen: Seen, text: str) -> bool:
-    return seen.at == -1 or not stands_in(seen.item.text, text)
+    """Whether a text is not in a render, or not as it was; a word that switches reasoning may go, if the template heeds it."""
+    if seen.at == -1:
+        return True
+    return not stands_in(seen.item.text, text) and not all(
+        stands_in(part, text) for part in _SWITCH.split(seen.item.text)
+    )
 
 
 def _contents(text: str, prepared: Prepared, seen: Sequence[Seen]) -> Iterator[RenderWarning]:
@@ -57,10 +64,11 @@ def _is_in_id(text: str, prepared: Prepared, seen: Seen) -> bool:
 
 
 def _tools(text: str, prepared: Prepared, seen: Sequence[Seen]) -> Iterator[RenderWarning]:
+    """Of tools only what is left out: many templates write them in a language of their own, line by line."""
     for index, tool in enumerate(prepared.tools or ()):
         name = tool["function"]["name"]
         own = [one for one in seen if one.item.index == index and one.item.kind in {"tool", "description", "parameter"}]
-        lost = [one.item for one in own if _is_lost(one, text)]
+        lost = [one.item for one in own if one.at == -1 or (one.at is None and not stands_in(one.item.text, text))]
         if any(item.kind == "tool" for item in lost):
             yield RenderWarning(
                 "content_lost", f"The tool {name} is not in the prompt: the chat template leaves it out."

@@ -120,7 +120,8 @@ class Marks:
         if isinstance(value, Mapping):
             made = {}
             for key, item in value.items():
-                self.found.append(Marked("argument", index, f"{place}.{key}", str(key), None))
+                if item is not None:  # of an argument that is null a template may well leave out the name too
+                    self.found.append(Marked("argument", index, f"{place}.{key}", str(key), None))
                 made[key] = self._leaf(index, f"{place}.{key}", item)
             return made
         if isinstance(value, list):

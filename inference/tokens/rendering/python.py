@@ -12,7 +12,7 @@ _NONE = re.compile(r"(?<![\w.])None(?!\w|\.\w)")
 _PRINTED = re.compile(r"\{'\w+': |\['[^'\n]{0,80}'(?:\]|, ')")
 _TRUTH = re.compile(r"(?<![\w.])(?:True|False)(?!\w|\.\w)")
 _KINDS = (
-    ("none_in_prompt", _NONE, "the word None", "a value was missing"),
+    ("none_in_prompt", _NONE, "the word None", "a value was missing or null"),
     ("none_in_prompt", _PRINTED, "a Python list or dictionary", "the chat template prints it instead of writing JSON"),
     ("python_literal", _TRUTH, "Python's True or False", "the chat template does not write them as JSON does"),
 )
