@@ -264,7 +264,7 @@ def test_odd_ways_of_looking_never_break_the_page(site: Site, token: str) -> Non
         ("/exports", "rows"),
         ("/backends/{backend}", "standing"),
     ]
-    + [("/runs/{run}", part) for part in ("standing", "figures", "exported", "events")],
+    + [("/runs/{run}", part) for part in ("standing", "figures", "rederived", "exported", "events")],
 )
 def test_live_part_is_a_fragment_that_the_page_holds_as_well(site: Site, path: str, part: str) -> None:
     with site.as_("operator") as client:

@@ -151,6 +151,7 @@ def draw(
     where = look.where
     tokens, missing = _tokens(session, ctx, sample, look)
     neighbours = service.sample_neighbours(session, sample_id, where.flt)
+    run = runs.run_view(session, sample.run_id)
     list_base = f"/runs/{sample.run_id}/samples"
     turn = where.carry()
     following = models.VIEWS[(models.VIEWS.index(where.view) + 1) % len(models.VIEWS)]
@@ -170,7 +171,8 @@ def draw(
         ],
         "current_href": where.of(sample_id),
         "matched": models.stop_text(sample.attempt_detail, tokens),
-        "sampling": models.sampling_facts(sample.attempt_detail, runs.run_view(session, sample.run_id).settings),
+        "sampling": models.sampling_facts(sample.attempt_detail, run.settings),
+        "token_format": run.token_format,
         "flags": models.flag_links(sample.flags, where, sample_id, look.attempt),
         "minimap": charts.minimap(sample.segments, sample.flags),
         "segments": models.cards(sample),
