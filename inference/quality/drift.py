@@ -74,6 +74,7 @@ def _first_difference(left: list[int], right: list[int]) -> int | None:
 
 def _drift(tokenizer: Tokenizer, there: list[int], becomes: list[int], at: int) -> Drift:
     """Both sides from the first difference to where they have said the same bytes again."""
+    at = min(at, len(there) - 1)  # where the other side only goes on, the last id is cited
     left = right = at
     said = [0, 0]
     while True:

@@ -39,7 +39,7 @@ def cited(family: Family, code: str, output: str, think: str = SILENT, finish: s
         (f"<think>p</think>Hi{END}", CLOSED, "stop", ["reasoning_unexpected"]),
         ("<think>step 1 step 2", SILENT, "length", ["truncated", "reasoning_unclosed"]),
         ("step 1 step 2", OPENED, "length", ["truncated", "reasoning_unclosed"]),
-        ("", OPENED, "length", ["truncated"]),
+        ("", OPENED, "length", ["truncated", "output_empty"]),
         (f"<think>The answer is 4.{END}", SILENT, "stop", ["reasoning_unclosed", "content_empty"]),
         (f"p</think>Hi{END}", SILENT, "stop", ["close_without_open"]),
         (f"p</think>a</think>Hi{END}", OPENED, "stop", ["extra_close"]),

@@ -5,6 +5,8 @@ from inference.quality.flags import Flag, Severity, flag
 from inference.tokens.segmentation.roles import Role
 from inference.tokens.segmentation.spelling import find_spelled
 
+_LEFT_IN_REASONING = frozenset({Role.FOREIGN, Role.CHANNEL, Role.MESSAGE_BODY})
+
 
 def check_content(answer: Answer) -> list[Flag]:
     """A finished answer without content and without a call. A truncated one had no chance, and says so itself."""
@@ -17,24 +19,26 @@ def check_content(answer: Answer) -> list[Flag]:
 
 
 def check_control_tokens(answer: Answer) -> list[Flag]:
-    """Markers of other turns anywhere (after the stop they are cut off with the rest); control tokens left in content or calls."""
+    """Markers of other turns anywhere (after the stop they are cut off with the rest); control tokens left in the text or in calls."""
     found: list[Flag] = []
-    inside, here, body = answer.of_kind("content", "tool_call"), 0, -1
+    inside, here, body = answer.of_kind("content", "tool_call", "reasoning"), 0, -1
     for at, role in answer.segmentation.marks:
-        if role == Role.SPEAKER:
+        if role == Role.SPEAKER or (role == Role.MESSAGE_START and at >= answer.end):
             found.append(_speaker(answer, at))
         if at >= answer.end:
             continue
         while here < len(inside) and inside[here].end <= at:
             here += 1
         if here == len(inside) or at < inside[here].start or role == Role.THINK_CLOSE:
-            continue  # in reasoning or acting; an extra close has a flag of its own
+            continue  # acting; an extra close has a flag of its own
         kind = inside[here].kind
+        if kind == "reasoning" and role not in _LEFT_IN_REASONING:
+            continue  # has a flag of its own, or is part of a call that is text of the reasoning
         if kind == "tool_call" and _orders_a_call(role, header=body != here):
             body = here if role == Role.MESSAGE_BODY else body
             continue
         text = answer.tokenizer.token_text(int(answer.ids[at]))
-        where = "content" if kind == "content" else "a tool call"
+        where = "a tool call" if kind == "tool_call" else kind
         found.append(flag("control_in_content", at, at + 1, f"The control token {text} stands in {where}."))
     return found
 

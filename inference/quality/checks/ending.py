@@ -13,7 +13,7 @@ def check_end(answer: Answer) -> list[Flag]:
     found = []
     if answer.truncated:
         found.append(flag("truncated", max(n - 1, 0), n, f"Cut off at the token limit after {n:,} tokens."))
-    elif answer.empty:
+    if answer.empty:
         what = "The answer is a stop id and nothing else." if n else "The answer has no ids."
         found.append(flag("output_empty", 0, n, what))
     message = _mismatch(answer)

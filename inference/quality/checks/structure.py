@@ -16,6 +16,7 @@ _SENTENCES = {
     "tool_section_unbalanced/begin": "The call stands outside any section of tool calls: its begin marker is missing.",
     "tool_section_unbalanced/end": "The end of a section of tool calls that was never begun; it was left in the text.",
     "tool_section_unbalanced/open": "The section of tool calls has no end marker.",
+    "tool_section_unbalanced/empty": "The section of tool calls holds no call.",
     "tool_section_unbalanced/stray": "Text inside the section of tool calls, but in no call.",
     "header_malformed": "The header of this message cannot be read; the whole message counts as malformed.",
     "header_malformed/cut": "The header of this message was cut off at the token limit.",

@@ -16,7 +16,10 @@ FORMAT = TokenFormat(
     ),
     payload=read_deepseek_v3,
     turn_starts=("<｜Assistant｜>", "<｜User｜>", "<｜tool▁outputs▁begin｜>"),  # after tool results no speaker is named
-    never_in_answer=("<｜tool▁outputs▁end｜>", "<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"),
+    never_in_answer=(
+        *("<｜tool▁outputs▁end｜>", "<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"),
+        *("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
+    ),
     stops=("<｜end▁of▁sentence｜>",),
     expects="always",
     arguments_as="string",

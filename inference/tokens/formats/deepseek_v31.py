@@ -16,7 +16,10 @@ FORMAT = TokenFormat(
     ),
     payload=read_deepseek_v31,
     turn_starts=("<｜Assistant｜>", "<｜User｜>", "<｜tool▁output▁begin｜>"),  # after tool results no speaker is named
-    never_in_answer=("<｜tool▁outputs▁begin｜>", "<｜tool▁outputs▁end｜>", "<｜tool▁output▁end｜>"),
+    never_in_answer=(
+        *("<｜tool▁outputs▁begin｜>", "<｜tool▁outputs▁end｜>", "<｜tool▁output▁end｜>"),
+        *("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
+    ),
     stops=("<｜end▁of▁sentence｜>",),
     expects="by_prompt",
     arguments_as="string",

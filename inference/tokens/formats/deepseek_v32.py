@@ -10,6 +10,7 @@ FORMAT = TokenFormat(
     calls=Calls("<｜DSML｜function_calls>", "</｜DSML｜function_calls>", inner=("｜DSML｜",), required=True),
     payload=read_dsml,
     turn_starts=("<｜Assistant｜>", "<｜User｜>"),
+    never_in_answer=("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
     stops=("<｜end▁of▁sentence｜>",),
     expects="by_prompt",
     spelled=("<｜DSML｜function_calls>", "</｜DSML｜function_calls>"),

@@ -10,7 +10,10 @@ FORMAT = TokenFormat(
     calls=Calls("<tool_call>", "</tool_call>", required=True),
     payload=read_function_xml,
     turn_starts=("<|im_start|>",),
-    never_in_answer=("<tool_response>", "</tool_response>"),
+    never_in_answer=(
+        *("<tool_response>", "</tool_response>", "<|repo_name|>", "<|file_sep|>"),
+        *("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>"),
+    ),
     stops=("<|im_end|>",),
     expects="by_template",
     signature=("<think>", "</think>", "<tool_call>", "<|im_start|>"),

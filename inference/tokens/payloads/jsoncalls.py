@@ -8,12 +8,21 @@ import re
 from dataclasses import replace
 
 from inference.tokens.payloads.arguments import describe, judge
-from inference.tokens.payloads.jsontext import JsonError, Located, read_value, scan_members, skip_space
+from inference.tokens.payloads.jsontext import (
+    JsonError,
+    Located,
+    Repeating,
+    read_value,
+    repeated_key,
+    scan_members,
+    skip_space,
+)
 from inference.tokens.payloads.payload import CallError, ToolCall, noted
 from inference.tokens.payloads.wording import is_whole
 
 _CANDIDATE = re.compile(r'\{[ \t\r\n]*+"(?:name|id|type)"')
 _SEPARATOR = re.compile(r"[\s,;]*+")
+_ARGUMENTS = ("arguments", "parameters")
 _MOST_RETRIES = 100
 """Each try after an error costs a look at the text before it; so many broken calls in one payload are enough to name"""
 
@@ -134,6 +143,7 @@ def _read_object(text: str, found: Located) -> ToolCall:
     if given is not None and type(given.value) is str and given.value.strip() and is_whole(given.value):
         name = given.value
     arguments = members.get("arguments") or members.get("parameters")
+    twice = _given_twice(text, found)
     if arguments is None:
         message = "The call has no arguments." if name else "The call has neither a name nor arguments."
         code = "tool_arguments_invalid" if name else "tool_name_unreadable"
@@ -143,4 +153,18 @@ def _read_object(text: str, found: Located) -> ToolCall:
     if name is None:
         at = given.start if given is not None else found.start
         return replace(call, error=CallError("tool_name_unreadable", "The call has no name that is a text.", at))
-    return call
+    return replace(call, error=twice) if twice is not None and call.valid else call
+
+
+def _given_twice(text: str, found: Located) -> CallError | None:
+    """A name or arguments that the call gives more than once: which of them is meant, nobody can tell."""
+    if isinstance(found.value, Repeating):
+        again = repeated_key(text, found.start)
+        if again is not None and again[0] in {"name", *_ARGUMENTS}:
+            message = f"The call gives its {again[0]} more than once; the last one counts."
+            return CallError("tool_arguments_invalid", message, again[1])
+    if isinstance(found.value, dict) and all(key in found.value for key in _ARGUMENTS):
+        at = next(member.at for member in scan_members(text, found.start) if member.key == "parameters")
+        message = "The call gives both arguments and parameters; the arguments count."
+        return CallError("tool_arguments_invalid", message, at)
+    return None

@@ -8,8 +8,8 @@ from inference.tokens.payloads.arguments import read_arguments
 from inference.tokens.payloads.payload import CallError, Payload, ToolCall
 from inference.tokens.payloads.wording import shown
 
-_OFFICIAL = re.compile(r"functions\.(?P<name>[\w.-]+):\d+")
-_SHORT = re.compile(r"(?P<name>[A-Za-z_][\w.-]*):\d+")
+_OFFICIAL = re.compile(r"functions\.(?P<name>[\w-]++(?:\.[\w-]++)*+):\d+")
+_SHORT = re.compile(r"(?!functions\.?:)(?P<name>[A-Za-z_][\w-]*+(?:\.[\w-]++)*+):\d+")  # the namespace alone is no name
 _PREFIX = re.compile(r"functions?[._]?")
 _INDEX = re.compile(r"[._:]?\d*+")
 

@@ -55,6 +55,7 @@ class _Blocks:
         self.closed = state == "closed"
         self.section: str | None = None  # "marked", or "implied" by a call outside any section
         self.section_at = 0
+        self.section_holds = False  # anything, a call or stray text
         self.sections = uncut.sections
         self.call_at = 0
         self.call_noted = -1  # the reasoning, by its first id, for which a call as text is noted already
@@ -109,6 +110,7 @@ class _Blocks:
                 kind = "control"  # rule 1: whitespace between two delimiters
             elif self.section == "marked":
                 kind = "malformed"
+                self.section_holds = True
                 self.notes.append(Note("tool_section_unbalanced", start, end, "stray"))
         self.segments.append(Segment(kind, start, end))
 
@@ -186,7 +188,7 @@ class _Blocks:
             self.section, self.section_at = "implied", at
             self.notes.append(Note("tool_section_unbalanced", at, self.after(at), "begin"))
         self.control(at)
-        self.mode, self.call_at = "tool_call", at
+        self.mode, self.call_at, self.section_holds = "tool_call", at, True
 
     def call_end(self, at: int) -> None:
         if self.mode == "tool_call":
@@ -207,7 +209,7 @@ class _Blocks:
             return
         self.leave_section(at)
         self.control(at)
-        self.section, self.section_at = "marked", at
+        self.section, self.section_at, self.section_holds = "marked", at, False
 
     def section_end(self, at: int) -> None:
         if self.mode == "reasoning":
@@ -220,6 +222,8 @@ class _Blocks:
         else:
             self.text(at)
         self.control(at)
+        if not self.section_holds:
+            self.notes.append(Note("tool_section_unbalanced", self.section_at, self.at, "empty"))
         self.section = None
 
     def leave_section(self, at: int) -> None:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from inference.tokens.ids import Ids
 from inference.tokens.vocabulary import Vocabulary
 
-OTHERS = ("<thinking>", "</thinking>")  # what a model writes that was taught by others
+OTHERS = ("<thinking>", "</thinking>", "<thought>", "</thought>", "<reasoning>", "</reasoning>")
+"""What a model writes that was taught by others"""
 _MOST_NOTED = 1_000  # places looked at in one part of an answer, where a spelling is only noted
 _EMPTY_IDS = 4  # ids of no bytes that may stand within a spelling
 _MOST_PAIRS = (

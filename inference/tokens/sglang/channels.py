@@ -13,11 +13,12 @@ _MARKERS = {f"<|{name}|>": name for name in ("start", "channel", "message", "con
 _LONGEST = max(map(len, _MARKERS))
 _KNOWN = re.compile("|".join(map(re.escape, _MARKERS)))
 _FILLER = "commentary"
-_SIGN = re.compile(r"(?:^|\s)(?:assistant)?\s*(?:analysis|commentary|assistantfinal)", re.IGNORECASE)
-_HEAD = re.compile(r"\s*(?:assistant)?\s*(analysis|commentary)", re.IGNORECASE)
-_ANY_HEAD = re.compile(r"(?:^|\s)(?:assistant)?\s*(?:analysis|commentary)", re.IGNORECASE)
+# Written so that a run of whitespace is gone through once, and not again from each place in it.
+_SIGN = re.compile(r"(?:\A|(?<=\s))(?:assistant\s*+)?(?:analysis|commentary|assistantfinal)", re.IGNORECASE)
+_HEAD = re.compile(r"\s*+(?:assistant\s*+)?(analysis|commentary)", re.IGNORECASE)
+_ANY_HEAD = re.compile(r"(?:\A|(?<=\s))(?:assistant\s*+)?(?:analysis|commentary)", re.IGNORECASE)
 _FINAL = re.compile(r"assistantfinal", re.IGNORECASE)
-_FINAL_HEAD = re.compile(r"\s*assistantfinal", re.IGNORECASE)
+_FINAL_HEAD = re.compile(r"\s*+assistantfinal", re.IGNORECASE)
 
 
 class _Lexeme(NamedTuple):
