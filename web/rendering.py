@@ -17,8 +17,8 @@ from inference.tokens.suggestion import suggest
 from inference.tokens.tokenizer import Tokenizer
 from web import sample, strip
 
-_PLACE = re.compile(r"(?:The .{0,40}? of )?messages\[(\d{1,6})\]")
-_FIELDS: Final = ("messages", "tools", "chat_template_kwargs")
+_PLACE = re.compile(r"messages\[(\d{1,6})\]")
+_FIELDS: Final = ("messages", "tools", "chat_template_kwargs", "role_map")
 _GRAVEST: Final = ("error", "warning", "info")
 _THINK: Final[Mapping[str, str]] = {
     "open": "The prompt opens the think block: the answer begins inside reasoning.",
@@ -79,6 +79,7 @@ def shown(
     tools: Sequence[Any] | None,
     kwargs: Mapping[str, Any] | None,
     token_format: str = "",
+    role_map: Mapping[str, str] | None = None,
 ) -> Shown:
     """The conversation rendered as a run would, and laid out for reading; `token_format` is the suggested one where left out.
 
@@ -86,8 +87,8 @@ def shown(
     """
     declared = get_format(token_format or suggest(tokenizer).name)
     bound = bind(declared, tokenizer)
-    rendered = render(tokenizer, messages, tools, kwargs, token_format=declared)
-    found = (warned(item.code, item.message) for item in rendered.warnings)
+    rendered = render(tokenizer, messages, tools, kwargs, token_format=declared, role_map=role_map)
+    found = (warned(item.code, item.message, item.where) for item in rendered.warnings)
     warnings = tuple(sorted(found, key=lambda item: _GRAVEST.index(item.severity)))
     drawn = pieces(tokenizer, rendered.ids)
     cited = [(at, at + 1, "k") for at in _spelled(messages, warnings, rendered.text, drawn)]
@@ -104,11 +105,16 @@ def shown(
     )
 
 
-def warned(code: str, text: str) -> Warned:
-    """A warning with its severity and the message it is about."""
-    place = _PLACE.match(text)
+def warned(code: str, text: str, message: int | None) -> Warned:
+    """A warning with its severity."""
     known = FLAG_CODES.get(code)
-    return Warned(code, known.severity if known else "warning", text, int(place[1]) if place else None)
+    return Warned(code, known.severity if known else "warning", text, message)
+
+
+def failed_at(messages: Sequence[Any], error: Exception) -> tuple[Turn, ...]:
+    """The message that a render failed at, where the error says which."""
+    place = _PLACE.match(error.field or "") if isinstance(error, TokensError) else None
+    return tuple(turn for turn in turns(messages, ()) if place and turn.number == int(place[1]))
 
 
 def turns(messages: Sequence[Any], warnings: Sequence[Warned]) -> tuple[Turn, ...]:

@@ -86,6 +86,16 @@ def test_switched_checks_reach_the_preview_the_run_and_the_form_again(own_site: 
         assert "/flags#truncated" in {link.attrs.get("href") for link in shown.all("a")}
 
 
+def test_roles_are_taken_as_json_and_a_fault_is_told_at_their_field(site: Site) -> None:
+    with site.as_("operator") as client:
+        form = filled(site, csrf_of(client), role_map='{"developer": "system"}')
+        assert "developer" in rows(check_page(client.post("/runs/new", data=form).text))["role_map"]
+        for wrong in ('["x"]', '{"a": 3}', '{"a": ""}'):
+            answer = client.post("/runs/new", data={**form, "role_map": wrong})
+            assert answer.status_code == 422
+            assert check_page(answer.text).all("input", id="f-role_map")[0].attrs["aria-invalid"] == "true"
+
+
 def test_what_was_not_touched_is_left_to_the_defaults(site: Site) -> None:
     with site.as_("operator") as client:
         page = check_page(client.post("/runs/new", data=filled(site, csrf_of(client))).text)

@@ -115,6 +115,8 @@ def test_a_message_that_cannot_be_rendered_is_told_at_the_messages(
     (area,) = page.all("textarea", id=f"f-{field}")
     assert area.attrs["aria-invalid"] == "true"
     assert words in page.all("div", id=f"h-{field}")[0].text
+    faulty = [turn.all("b")[0].text for turn in page.all("div", class_="turn")]
+    assert faulty == {"messages[0].content[0]": ["0 · user"], "messages[": ["1 · ?"]}.get(words, [])
 
 
 def test_wrong_tools_settings_and_formats_are_told_at_their_fields(site: Site) -> None:
@@ -122,6 +124,7 @@ def test_wrong_tools_settings_and_formats_are_told_at_their_fields(site: Site) -
         ("tools", "[3]"),
         ("chat_template_kwargs", '{"tokenize": true}'),
         ("token_format", "kimi_k2"),
+        ("role_map", '{"developer": 3}'),
         ("tokenizer", "nowhere"),
     ):
         answer = send(site, TALK, **{name: value})

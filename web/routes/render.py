@@ -7,15 +7,14 @@ from sqlmodel import Session
 from starlette.responses import Response
 
 from api.deps import Ctx, ReadSession, Reviewer
-from db.errors import DomainError, NotFound
+from db.errors import DomainError, Invalid, NotFound
 from inference.context import Context
 from inference.prompts import service as prompts
-from inference.tokens.errors import TokensError
 from inference.tokens.formats import all_formats
 from inference.tokens.numbers import to_json
 from web.forms import REFUSALS, Fields, Form, Refusal, refusal
 from web.models import checkpoints, known_tokenizers
-from web.rendering import Shown, Turn, at_field, shown, turns, warned
+from web.rendering import Shown, Turn, at_field, failed_at, shown
 from web.shell import Twin, page
 
 router = APIRouter(prefix="/render")
@@ -59,12 +58,11 @@ def render_messages(request: Request, _: Reviewer, ctx: Ctx, session: ReadSessio
         messages = form.json("messages", list, exact=True) or []
         tools = form.json("tools", list, exact=True)
         kwargs = form.json("chat_template_kwargs", dict)
-        result = shown(tokenizer, messages, tools, kwargs, form.get("token_format"))
+        result = shown(tokenizer, messages, tools, kwargs, form.get("token_format"), _roles(form))
     except REFUSALS as error:
         refused = refusal(error)
         placed = Refusal(refused.message, refused.status, at_field(refused.errors, error))
-        fault = turns(messages, [warned("template_failed", refused.message)]) if isinstance(error, TokensError) else ()
-        return _page(request, ctx, session, form, placed, faulty=tuple(turn for turn in fault if turn.warnings))
+        return _page(request, ctx, session, form, placed, faulty=failed_at(messages, error))
     return _page(request, ctx, session, form, Refusal("", 200), result)
 
 
@@ -79,10 +77,18 @@ def _stored(session: Session, prompt_set_id: int, line: int) -> list[tuple[str, 
     return items
 
 
+def _roles(form: Fields) -> dict[str, str] | None:
+    given: dict[str, str] | None = form.json("role_map", dict)
+    if given is not None and not all(isinstance(name, str) for name in given.values()):
+        raise Invalid("not_json", "role_map takes a JSON object of role names.", field="role_map")
+    return given
+
+
 def _body(form: Fields) -> str:
     """The form as the REST call takes it."""
     given = {"tokenizer": form.get("tokenizer"), "messages": form.json("messages", list, exact=True) or []}
     asked = {
+        "role_map": _roles(form),
         "tools": form.json("tools", list, exact=True),
         "chat_template_kwargs": form.json("chat_template_kwargs", dict),
     }

@@ -37,7 +37,7 @@ PLAIN = (
     "seed",
     "render_faults",
 )
-_FOLDED = ("chat_template_kwargs", "seed", "no_guard", "render_faults")
+_FOLDED = ("chat_template_kwargs", "role_map", "seed", "no_guard", "render_faults")
 
 
 def new_run(form: Fields) -> NewRun:
@@ -52,9 +52,10 @@ def new_run(form: Fields) -> NewRun:
     categories = [part.strip() for part in form.get("categories").split(",") if part.strip()]
     if categories:
         data["categories"] = categories
-    kwargs = form.json("chat_template_kwargs", dict)
-    if kwargs is not None:
-        data["chat_template_kwargs"] = kwargs
+    for name in ("chat_template_kwargs", "role_map"):
+        given = form.json(name, dict)
+        if given is not None:
+            data[name] = given
     checks = chosen_checks(form)
     if checks:
         data["checks"] = checks
@@ -131,10 +132,11 @@ def _form(request: Request, ctx: Context, form: Fields, refused: Refusal) -> Res
         fitting = suggestions(ctx, form, rows)
         models = known_tokenizers(ctx, session)
     groups = check_groups(form)
+    errors = {("role_map" if name.startswith("role_map.") else name): text for name, text in refused.errors.items()}
     view = {
         "values": form.values(),
         "chosen": set(form.all("backend_ids")),
-        "errors": refused.errors,
+        "errors": errors,
         "problem": refused.message,
         "sets": sets,
         "backends": [(item.id, item.name, item.observed_state.replace("_", " ")) for item in found],
@@ -149,7 +151,7 @@ def _form(request: Request, ctx: Context, form: Fields, refused: Refusal) -> Res
         "checks_open": bool(chosen_checks(form)) or any(name.startswith("checks") for name in refused.errors),
         "checks_shown": CHECKS_SHOWN,
         "fault_options": RENDER_FAULTS,
-        "advanced": any(form.get(name) or name in refused.errors for name in _FOLDED),
+        "advanced": any(form.get(name) or name in errors for name in _FOLDED),
         "twin": Twin("/api/v1/runs", "POST", '{"name": "…", "prompt_set_id": 1, "backend_ids": [1]}'),
     }
     return page(request, "run_new.html", view, status=refused.status)
