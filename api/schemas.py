@@ -107,13 +107,18 @@ class RenderRequest(Body):
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
+    token_format: str | None = Field(None, description="Left out: the one that fits the tokenizer.")
+    role_map: dict[str, str] | None = Field(
+        None, description='Roles rendered under another name, as a run\'s role_map: {"developer": "system"}.'
+    )
 
 
 class RenderWarningView(View):
-    """What the rendering lost or did twice."""
+    """What the rendering lost or did twice; `where` is the index of the message it is about, null where it is about the whole."""
 
     code: str
     message: str
+    where: int | None = None
 
 
 class RenderedView(View):

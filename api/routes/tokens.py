@@ -60,12 +60,19 @@ def flag_codes(_: Reviewer, limit: Limit = PAGE, after: After = None) -> Page[Fl
 def render_prompt(_: Reviewer, body: RenderRequest, ctx: Ctx) -> RenderedView:
     """A conversation as the exact prompt ids that a run would send."""
     tokenizer = ctx.tokenizers.get(body.tokenizer)
-    rendered = render(tokenizer, body.messages, body.tools, body.chat_template_kwargs)
+    rendered = render(
+        tokenizer,
+        body.messages,
+        body.tools,
+        body.chat_template_kwargs,
+        token_format=body.token_format,
+        role_map=body.role_map,
+    )
     return RenderedView(
         ids=rendered.ids.tolist(),
         text=rendered.text,
         pieces=piece_views(tokenizer, rendered.ids),
-        warnings=[RenderWarningView(code=warning.code, message=warning.message) for warning in rendered.warnings],
+        warnings=[RenderWarningView(**warning._asdict()) for warning in rendered.warnings],
     )
 
 

@@ -40,8 +40,14 @@ def render_body(tokenizer: Tokenizer, settings: RunSettings, body: PromptData) -
     Raises:
         TokensError: the template raised, or a message is not one it can take.
     """
-    kwargs = settings.chat_template_kwargs
-    return render(tokenizer, body.messages, body.tools, kwargs, token_format=settings.token_format)
+    return render(
+        tokenizer,
+        body.messages,
+        body.tools,
+        settings.chat_template_kwargs,
+        token_format=settings.token_format,
+        role_map=settings.role_map,
+    )
 
 
 def prompt_flags(rendered: Rendering, off: Collection[str] = ()) -> tuple[Flag, ...]:

@@ -145,6 +145,7 @@ def resolve_settings(s: Session, ctx: Context, new: NewRun) -> tuple[RunSettings
         guard=_guard(new, notes),
         checks_off=_checks_off(new, notes),
         render_faults=_render_faults(new, notes),
+        role_map=_role_map(new, notes),
     )
     return frozen.model_copy(update={"sources": notes.sources}), notes, tokenizer
 
@@ -260,6 +261,12 @@ def _render_faults(new: NewRun, notes: Resolution) -> RenderFaults:
     asked = "render_faults" in new.model_fields_set
     notes.note("render_faults", new.render_faults, "request" if asked else "default")
     return new.render_faults
+
+
+def _role_map(new: NewRun, notes: Resolution) -> dict[str, str]:
+    asked = "role_map" in new.model_fields_set
+    notes.note("role_map", new.role_map, "request" if asked else "default: every role as it is")
+    return dict(new.role_map)
 
 
 def _seed(new: NewRun, notes: Resolution) -> int:

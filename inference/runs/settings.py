@@ -18,6 +18,8 @@ Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max
 
 RenderFaults = Literal["skip", "generate"]
 
+Role = Annotated[str, StringConstraints(min_length=1, max_length=60)]
+
 MIN_BUDGET: Final = 16
 """Tokens: a prompt that leaves less room than this (or than the wanted budget, if smaller) is too long to be worth sending."""
 
@@ -101,6 +103,11 @@ class NewRun(BaseModel):
         description="A prompt that lost content when it was rendered: skip (it fails as content_lost and is not sent) or generate.",
     )
 
+    role_map: dict[Role, Role] = Field(
+        default_factory=dict,
+        description='Roles rendered under another name, for a template that does not know them: {"developer": "system"}.',
+    )
+
     @property
     def guard_left_out(self) -> bool:
         """True where the request does not mention the guard at all."""
@@ -140,6 +147,8 @@ class RunSettings(BaseModel):
     """Flag codes that are not looked for"""
     render_faults: RenderFaults = "skip"
     """Whether a prompt that lost content in rendering is sent"""
+    role_map: dict[str, str] = Field(default_factory=dict)
+    """{role in the prompt set: role that the chat template gets}"""
     sources: dict[str, str] = Field(default_factory=dict)
     """{setting: where its value came from, in words}"""
 
@@ -155,6 +164,8 @@ def fingerprint(settings: RunSettings) -> str:
     data = settings.model_dump(mode="json", exclude=_OPERATIONAL)
     if settings.render_faults == "skip":  # so that runs from before it could be chosen have the fingerprint they had
         del data["render_faults"]
+    if not settings.role_map:
+        del data["role_map"]
     return hashlib.sha256(orjson.dumps(data, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

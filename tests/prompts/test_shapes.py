@@ -240,20 +240,23 @@ def test_text_parts_are_joined_with_a_notice(desk: Desk) -> None:
     assert only(desk, {"messages": [{"role": "user", "content": parts[:1]}]}) == [USER]
 
 
-def test_tool_result_without_a_call_is_a_warning_and_results_keep_their_order(desk: Desk) -> None:
-    tools = [{"role": "tool", "content": "1"}, {"role": "tool", "content": "2"}]
+def test_tool_results_that_no_call_waits_for_are_a_warning_and_results_keep_their_order(desk: Desk) -> None:
+    one, two = {"role": "tool", "content": "1"}, {"role": "tool", "content": "2"}
+
+    def calling(count: int) -> dict[str, Any]:
+        calls = [{"function": {"name": "f", "arguments": {"n": at}}} for at in range(count)]
+        return {"role": "assistant", "content": "", "tool_calls": calls}
+
+    written = {"role": "assistant", "content": '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'}
     made = desk.rows(
-        {"messages": tools[:1]},
-        {
-            "messages": [
-                USER,
-                {"role": "assistant", "content": "", "tool_calls": [{"name": "f", "arguments": {}}]},
-                *tools,
-            ]
-        },
+        {"messages": [one]},
+        {"messages": [USER, calling(2), two, one]},
+        {"messages": [USER, calling(1), one, two]},  # one more than asked for
+        {"messages": [USER, calling(1), one, USER, two]},  # the call before the last question has its result
+        {"messages": [USER, written, one]},  # a call as the model wrote it
     )
-    assert [(line, code) for line, _, code in desk.codes(made)] == [(1, "tool_without_call")]
-    assert desk.messages(made)[1][2:] == tools
+    assert [(line, code) for line, _, code in desk.codes(made)] == [(line, "tool_without_call") for line in (1, 3, 4)]
+    assert desk.messages(made)[1][2:] == [two, one]
 
 
 def test_tool_result_given_as_a_value_becomes_its_json(desk: Desk) -> None:
