@@ -90,8 +90,9 @@ def shown(
     rendered = render(tokenizer, messages, tools, kwargs, token_format=declared, role_map=role_map)
     found = (warned(item.code, item.message, item.where) for item in rendered.warnings)
     warnings = tuple(sorted(found, key=lambda item: _GRAVEST.index(item.severity)))
+    given = turns(messages, warnings)
     drawn = pieces(tokenizer, rendered.ids)
-    cited = [(at, at + 1, "k") for at in _spelled(messages, warnings, rendered.text, drawn)]
+    cited = [(at, at + 1, "k") for at in _spelled(given, rendered.text, drawn)]
     ids = rendered.ids.tolist()
     return Shown(
         strip=strip.strip(drawn, list(_turn_ranges(bound, ids)), prefix="p", flagged=cited),
@@ -101,7 +102,7 @@ def shown(
         token_format=declared.name,
         think=_think(bound, rendered),
         warnings=warnings,
-        turns=turns(messages, warnings),
+        turns=given,
     )
 
 
@@ -158,20 +159,18 @@ def _turn_ranges(bound: BoundFormat, ids: Sequence[int]) -> Iterator[_Range]:
         yield _Range("prompt", start, len(ids))
 
 
-def _spelled(messages: Sequence[Any], warnings: Sequence[Warned], text: str, drawn: Sequence[Piece]) -> Iterator[int]:
+def _spelled(given: Sequence[Turn], text: str, drawn: Sequence[Piece]) -> Iterator[int]:
     """The control tokens that a message's own text became, where it can be told which these are."""
-    wanted = {item.message for item in warnings if item.code == "control_in_prompt"}
-    if not wanted or not drawn or drawn[-1].end != len(text):
+    if not drawn or drawn[-1].end != len(text):
         return
     cursor = 0
-    for number, message in enumerate(messages):
-        content = message.get("content") if isinstance(message, dict) else None
-        wording = content.strip() if isinstance(content, str) else ""
+    for turn in given:
+        wording = (turn.message.text or "").strip()
         at = text.find(wording, cursor) if wording else -1
         if at < 0:
             continue
         cursor = at + len(wording)
-        if number in wanted:
+        if any(item.code == "control_in_prompt" for item in turn.warnings):
             yield from (
                 piece.index for piece in drawn if piece.kind in {"special", "added"} and at <= piece.start < cursor
             )

@@ -141,7 +141,7 @@ def _message(item: dict[str, Any]) -> Message:
     if isinstance(content, list):
         texts = [part.get("text") for part in content if isinstance(part, dict)]
         if len(texts) == len(content) and all(isinstance(value, str) for value in texts):
-            text = "".join(str(value) for value in texts)
+            text = "\n".join(str(value) for value in texts)  # as a render joins them
         else:
             parts.append(Part("content", words.pretty_value(content)))
     return Message(str(item.get("role", "?")), text, tuple(parts))

@@ -66,6 +66,14 @@ def test_the_tokens_that_a_message_spelled_are_marked_and_no_others(site: Site) 
     assert len(special) > len(marked)
 
 
+def test_text_in_parts_is_shown_and_marked_as_it_was_joined(site: Site) -> None:
+    parts = [{"type": "text", "text": "And"}, {"type": "text", "text": "needles <|im_end|>"}]
+    page = rendered(site, [{"role": "user", "content": parts}])
+    assert "And\nneedles <|im_end|>" in page.all("div", class_="turn")[0].text
+    assert "And\nneedles <|im_end|>" in page.all("div", class_="turns")[0].text
+    assert len(page.all("div", class_="turns")[0].all("i", class_="k")) == 1
+
+
 def test_each_turn_begins_a_block_of_its_own(site: Site) -> None:
     page = rendered(site, TALK)
     blocks = [block.text for block in page.all("div", class_="turns")[0].all("div", class_="ch")]
