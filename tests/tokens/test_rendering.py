@@ -1,20 +1,17 @@
 """Conversations to exact ids, and every quiet loss on the way said aloud."""
 
-import itertools
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from inference.tokens.cache import TokenizerCache
 from inference.tokens.errors import TokensError
 from inference.tokens.numbers import as_spelled, as_whole, to_json
-from inference.tokens.rendering import Rendering, flat_ids, render
-from inference.tokens.tokenizer import Tokenizer
+from inference.tokens.rendering import flat_ids, render
 from tests.support import tiny_tokenizers as tiny
 from tests.support.families import Family
 from tests.support.tokenizers import real_tokenizer
+from tests.tokens.rendering import codes
 
 USER = {"role": "user", "content": "What time is it in Oslo, please?"}
 TOOL = {
@@ -22,26 +19,11 @@ TOOL = {
     "function": {"name": "get_time", "parameters": {"type": "object", "properties": {"tz": {"type": "string"}}}},
 }
 CALL = {"id": "1", "type": "function", "function": {"name": "get_time", "arguments": '{"tz": "Europe/Oslo"}'}}
-NUMBERS = itertools.count()
 
 
 def loads(text: str):
     """JSON as the prompts room reads it back: numbers carry their digits."""
     return json.loads(text, parse_float=as_spelled, parse_int=as_whole)
-
-
-@pytest.fixture
-def make(tmp_path: Path):
-    cache = TokenizerCache([tmp_path], allow_remote_code=False)
-
-    def one(template: str | None, **more) -> Tokenizer:
-        return cache.get(str(tiny.make_tokenizer(tmp_path / str(next(NUMBERS)), template=template, **more)))
-
-    return one
-
-
-def codes(found: Rendering) -> list[str]:
-    return [warning.code for warning in found.warnings]
 
 
 def refusal(*args, **kwargs) -> TokensError:
