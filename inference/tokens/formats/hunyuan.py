@@ -15,9 +15,11 @@ FORMAT = TokenFormat(
         inner=("<tool_sep>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
     ),
     payload=read_hunyuan,
-    turn_starts=("<｜hy_Assistant｜>", "<｜hy_User｜>"),
+    turn_starts=(  # A13B ends the user's turn, and so begins the assistant's, with extra_0, the system's with extra_4
+        *("<｜hy_Assistant｜>", "<|extra_0|>", "<|extra_4|>", "<|startoftext|>", "<｜hy_User｜>"),
+    ),
     never_in_answer=("<tool_responses>", "</tool_responses>", "<tool_response>", "</tool_response>"),
-    stops=("<｜hy_eos｜>",),
+    stops=("<｜hy_eos｜>", "<|eos|>"),
     expects="by_template",
     switch_words=("/no_think", "/think"),
     spelled=("<think>", "</think>", "<tool_calls>", "</tool_calls>", "<tool_call>", "</tool_call>"),
