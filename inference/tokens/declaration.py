@@ -86,9 +86,9 @@ class TokenFormat:
     suffixed: bool = False
     """Whether a marker's token may carry a suffix, `<think:name>` for `<think>`"""
     arguments_as: Literal["mapping", "string", "by_template"] = "mapping"
-    """What the chat template wants as a tool call's arguments; by_template: a string where it joins them to text with +"""
+    """How a tool call's arguments go to a chat template that takes them as mapping and as string; what a template takes is tried"""
     null_content: Literal["", "null", "by_template"] = ""
-    """What the chat template wants as the content of a call without text; by_template: null where it asks for `is none`"""
+    """What goes to a chat template that takes either as the content of a call without text; by_template: "" """
     tools_argument: str | None = None
     """The template's argument that takes the tools as the checkpoint's own tokenizer code writes them; the template writes them
     in a way of its own where that code does not run"""

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from inference.tokens.declaration import TokenFormat
+from inference.tokens.errors import TokensError
 from inference.tokens.formats import all_formats
 from inference.tokens.numbers import as_spelled, as_whole
 from inference.tokens.rendering import render
@@ -156,3 +157,21 @@ def test_results_in_a_row_keep_their_order() -> None:
     results = [{"role": "tool", "content": text} for text in ("third", "first", "second")]
     text = render(real_tokenizer("qwen3"), [USER, {"role": "assistant", "tool_calls": calls}, *results]).text
     assert text.index("third") < text.index("first") < text.index("second")
+
+
+@pytest.mark.parametrize("depth", [90, 400, 900, 5000])
+@pytest.mark.parametrize("kind", ["mapping", "list", "text"])
+def test_nesting_beyond_what_a_template_can_walk_is_refused_or_told_and_breaks_nothing(kind: str, depth: int) -> None:
+    value: object = "x"
+    for _ in range(depth):
+        value = [value] if kind == "list" else {"a": value}
+    arguments = '{"a":' * depth + '"x"' + "}" * depth if kind == "text" else {"a": value}
+    if kind != "text" and depth > 100:
+        with pytest.raises(TokensError, match="nested too deep") as caught:
+            render(real_tokenizer("qwen3"), calling(arguments))
+        assert (caught.value.code, caught.value.field) == ("bad_message", "messages[1].tool_calls[0]")
+        with pytest.raises(TokensError, match="nested too deep"):
+            render(real_tokenizer("qwen3"), [USER], [tool("f", a=value)])
+    else:
+        told = ["arguments_not_json"] if depth > 100 else []
+        assert codes(render(real_tokenizer("qwen3"), calling(arguments))) == told

@@ -18,6 +18,8 @@ from inference.tokens.rendering.warning import RenderWarning
 REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
 TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 UNREAD = object()
+MAX_DEPTH = 100
+"""Deepest nesting of a call or a tool, as for uploads: far above real data, far below what templates can walk"""
 
 
 class Ready(NamedTuple):
@@ -104,6 +106,10 @@ def _calls(wanted: Wants, calls: Any, index: int, warnings: list[RenderWarning])
             raise TokensError("bad_message", f"{where} has no function name.", where)
         function = {key: value for key, value in inner.items() if value is not None}
         given = function.get("arguments", {})
+        if _is_deep(call):
+            raise TokensError(
+                "bad_message", f"{where} is nested too deep; at most {MAX_DEPTH} levels are taken.", where
+            )
         value = read_arguments(given)
         if not isinstance(value, dict):
             as_text = isinstance(given, str) or wanted.text_arguments
@@ -127,9 +133,25 @@ def read_arguments(given: Any) -> Any:
     if not isinstance(given, str):
         return given
     try:
-        return json.loads(given, parse_float=as_spelled, parse_int=as_whole) if given.strip() else {}
+        value = json.loads(given, parse_float=as_spelled, parse_int=as_whole) if given.strip() else {}
     except (ValueError, RecursionError):
         return UNREAD
+    return UNREAD if _is_deep(value) else value
+
+
+def _is_deep(value: Any) -> bool:
+    """Walks without recursion: depth may be a stranger's choice."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            item
+            for held in level
+            if isinstance(held, dict | list)
+            for item in (held.values() if isinstance(held, dict) else held)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _tools(given: Any, warnings: list[RenderWarning]) -> list[dict[str, Any]] | None:
@@ -147,6 +169,9 @@ def _tools(given: Any, warnings: list[RenderWarning]) -> list[dict[str, Any]] | 
         inner = tool.get("function", tool) if isinstance(tool, Mapping) else None
         if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str) or not inner["name"]:
             raise TokensError("bad_tools", f"tools[{index}] has no function name.", f"tools[{index}]")
+        if _is_deep(tool):
+            told = f"tools[{index}] is nested too deep; at most {MAX_DEPTH} levels are taken."
+            raise TokensError("bad_tools", told, f"tools[{index}]")
         if "function" not in tool:
             warnings.append(
                 RenderWarning("tools_wrapped", f"tools[{index}] came without its function wrapper; it was wrapped.")
