@@ -12,7 +12,7 @@ from inference.tokens.declaration import TokenFormat
 
 Role = Literal["reviewer", "operator", "admin"]
 MAX_IDS = 1_000_000
-TokenId = Annotated[int, Field(ge=0, lt=2**32)]
+TokenId = Annotated[int, Field(ge=0, lt=2**32, strict=True)]
 Ids = Annotated[list[TokenId], Field(max_length=MAX_IDS)]
 
 

@@ -74,6 +74,9 @@ _OF_ANSWER = (
         "finish_mismatch", "warning", "What the server said about the end of the answer and its last id do not agree."
     ),
     FlagCode("after_stop", "warning", "Ids follow the stop id; they are no part of the answer."),
+    FlagCode(
+        "id_without_token", "warning", "The answer holds an id that no token of the tokenizer has: it shows as nothing."
+    ),
     FlagCode("ends_inside_character", "warning", "A part of the answer ends in the middle of a character."),
     FlagCode("repetition_loop", "error", "The text repeats itself exactly, over and over, to its end."),
     FlagCode("text_unread", "warning", "The checks that read the answer's text could not look at it.", "text"),

@@ -143,6 +143,11 @@ class Vocabulary:
         return table
 
     @cached_property
+    def without_token(self) -> NDArray[np.bool_]:
+        """`bool[size + 1]`: the ids that no token has; the last entry stands for every id past the vocabulary."""
+        return np.array([*(raw is None for raw in self._raw), True], dtype=np.bool_)
+
+    @cached_property
     def blankness(self) -> NDArray[np.uint8]:
         """`uint8[size + 1]`: per id NOT_BLANK, BLANK (whitespace alone), MAYBE_BLANK (bytes that can be part of whitespace).
 

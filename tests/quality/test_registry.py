@@ -87,6 +87,7 @@ EXAMPLES = {
         "Фотосинтез превращает свет в сахар и кислород. " * 5 + END, prompt="What is it that plants do with light?"
     ),
     "retokenization_drift": Example(lambda family: spelled(family, "The quick brown fox")),
+    "id_without_token": Example(lambda family: [*family.ids("Hi"), family.tokenizer.vocabulary.size + 7]),
     "ends_inside_character": Example(lambda family: [*family.ids("Hi "), *family.ids("🦀")[:2]]),
     "delimiter_spelled": Example(
         lambda family: [*family.ids("Hi "), *spelled(family, "</think>"), *family.ids(f" there{END}")]

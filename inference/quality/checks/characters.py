@@ -1,4 +1,6 @@
-"""Characters that a cut went through: at the answer's end, or at a delimiter."""
+"""What cannot be shown: characters that a cut went through (at the answer's end, or at a delimiter), and ids without a token."""
+
+import numpy as np
 
 from inference.quality.answer import Answer
 from inference.quality.flags import Flag, flag
@@ -29,6 +31,17 @@ def check_characters(answer: Answer) -> list[Flag]:
             end = rest.start + 1
         found.append(flag("ends_inside_character", start, end, message))
     return found
+
+
+def check_tokens(answer: Answer) -> list[Flag]:
+    """Ids that the tokenizer has no token for: a row of padding in the model's table, or another model's id."""
+    table = answer.tokenizer.vocabulary.without_token
+    places = np.flatnonzero(table.take(answer.ids, mode="clip")).tolist()
+    if not places:
+        return []
+    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+    message = f"The id {int(answer.ids[places[0]])}{more} stands for no token of this tokenizer."
+    return [flag("id_without_token", places[0], places[0] + 1, message)]
 
 
 def _goes_on(data: bytes) -> bool:

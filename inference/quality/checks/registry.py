@@ -5,7 +5,7 @@ its declared codes, and each code to an example.
 """
 
 from inference.quality.answer import Answer
-from inference.quality.checks.characters import check_characters
+from inference.quality.checks.characters import check_characters, check_tokens
 from inference.quality.checks.check import Check
 from inference.quality.checks.content import check_content, check_control_tokens, check_spelled
 from inference.quality.checks.drift import check_drift
@@ -46,6 +46,7 @@ ID_CHECKS: tuple[Check[Answer], ...] = (
     Check("control tokens", frozenset({"role_marker_in_output", "control_in_content"}), "ids", check_control_tokens),
     Check("spelled delimiters", frozenset({"delimiter_spelled"}), "ids", check_spelled),
     Check("characters", frozenset({"ends_inside_character"}), "ids", check_characters),
+    Check("tokens", frozenset({"id_without_token"}), "ids", check_tokens),
     Check("calls", _CALL_CODES, "ids", check_calls),
 )
 """Inline, for every answer as it arrives."""
