@@ -65,18 +65,10 @@ class _Blocks:
         if self.uncut.bare_call and self.mode == "content":
             self.notes.append(Note("tool_call_bare", 0, 1))
             self.mode = "tool_call"
-        steps: dict[int, Callable[[int], None]] = {
-            Role.THINK_OPEN: self.open,
-            Role.THINK_CLOSE: self.close,
-            Role.SECTION_BEGIN: self.section_begin,
-            Role.SECTION_END: self.section_end,
-            Role.CALL_BEGIN: self.call_begin,
-            Role.CALL_END: self.call_end,
-        }
         for at, role in self.events:
             if role == Role.STOP:
                 break
-            steps[role](at)
+            _STEPS[role](self, at)
         end = n if self.stop is None else self.stop
         self.finish(end)
         if self.stop is not None:
@@ -247,3 +239,13 @@ class _Blocks:
         else:
             self.text(end)
         self.leave_section(end)
+
+
+_STEPS: dict[int, Callable[[_Blocks, int], None]] = {
+    Role.THINK_OPEN: _Blocks.open,
+    Role.THINK_CLOSE: _Blocks.close,
+    Role.SECTION_BEGIN: _Blocks.section_begin,
+    Role.SECTION_END: _Blocks.section_end,
+    Role.CALL_BEGIN: _Blocks.call_begin,
+    Role.CALL_END: _Blocks.call_end,
+}

@@ -9,7 +9,7 @@ from inference.tokens.segmentation.segments import Note, PromptState, Segmentati
 from inference.tokens.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)  # not frozen: that would double what making one costs, and one is made for every answer
 class Uncut:
     """One answer before it is cut.
 
