@@ -48,6 +48,7 @@ class Reading:
         self.segmentation = segmentation
         self.truncated = finish_reason == "length"
         self._ends: dict[int, list[int]] = {}  # by part: bytes up to each id's end
+        self._broken: dict[int, tuple[list[int], list[int]]] = {}  # by part whose bytes are not all characters
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -71,14 +72,26 @@ class Reading:
         return part.start + min(first, last), min(part.start + last + 1, part.end)
 
     def _ids_of_broken(self, part: Part, start: int, end: int) -> tuple[int, int]:
+        known = self._broken.get(part.start)
+        if known is None:
+            known = self._broken[part.start] = self._read_broken(part)
+        reads, begun = known
+        first, last = bisect_right(reads, start), bisect_left(reads, end)
+        if last == len(reads):
+            last = max(last - 1, 0)
+            return part.start + min(begun[first] if first < len(reads) else last, last), part.end
+        return part.start + min(begun[min(first, last)], last), part.start + last + 1
+
+    def _read_broken(self, part: Part) -> tuple[list[int], list[int]]:
+        """By id of the part: the characters read up to its end, and which id began the character that it goes on with."""
         decoder = _utf8(errors="replace")
-        read, begun, first = 0, part.start, part.end
-        for at, number in enumerate(self.ids[part.start : part.end].tolist(), start=part.start):
+        read = open_since = 0
+        reads: list[int] = []
+        begun: list[int] = []
+        for place, number in enumerate(self.ids[part.start : part.end].tolist()):
             read += len(decoder.decode(self.tokenizer.token_bytes(number)))
-            if first == part.end and read > start:
-                first = begun
-            if read >= end:
-                return min(first, at), at + 1
+            reads.append(read)
+            begun.append(open_since)
             if not decoder.getstate()[0]:
-                begun = at + 1  # the next character's first id
-        return min(first, max(part.end - 1, part.start)), part.end
+                open_since = place + 1
+        return reads, begun

@@ -7,34 +7,36 @@ from inference.quality.answer import Answer
 from inference.quality.flags import Flag, flag
 from inference.tokens.schema import Schemas, check_against, tool_schemas
 from inference.tokens.segmentation.segments import Segment
-from inference.tokens.toolcalls import CallError, IdPlaces, ToolCall, read_calls
+from inference.tokens.toolcalls import CallError, IdPlaces, ToolCall, read_calls, read_calls_of
 
 
 def check_calls(answer: Answer) -> list[Flag]:
     """Every call's faults, one flag each: what cannot be read, and what does not fit the prompt's tools."""
     schemas = tool_schemas(answer.tools)
+    names = frozenset(schemas)
     found = []
     for start, end in answer.segmentation.calls_empty:
         for call in read_calls(answer.bound, answer.tokenizer, ()):
             code = call.error.code if call.error else "tool_name_unreadable"
             found.append(flag(code, start, end, "The tool call is empty: nothing stands between its markers."))
     for part in answer.of_kind("tool_call"):
-        found += _Segment(answer, part, schemas).check()
+        found += _Segment(answer, part, schemas, names).check()
     return found
 
 
 class _Segment:
     """One segment's calls, and where in the output each fault of theirs is."""
 
-    def __init__(self, answer: Answer, part: Segment, schemas: Schemas) -> None:
+    def __init__(self, answer: Answer, part: Segment, schemas: Schemas, names: frozenset[str]) -> None:
         self.answer = answer
         self.part = part
         self.schemas = schemas
+        self.names = names
         self.ids = answer.ids[part.start : part.end]
         self.places: IdPlaces | None = None
 
     def check(self) -> list[Flag]:
-        calls = read_calls(self.answer.bound, self.answer.tokenizer, self.ids, self.answer.tools)
+        calls = read_calls_of(self.answer.bound, self.answer.tokenizer, self.ids, self.names)
         found = []
         for call in calls:
             whole = self._of(call) if len(calls) > 1 else (self.part.start, self.part.end)

@@ -25,9 +25,10 @@ from inference.tokens import formats
 from inference.tokens.errors import TokensError
 from inference.tokens.formats import BoundFormat
 from inference.tokens.pieces import pieces
+from inference.tokens.schema import tool_schemas
 from inference.tokens.segmentation.segments import Segment
 from inference.tokens.tokenizer import Tokenizer
-from inference.tokens.toolcalls import first_call, read_calls
+from inference.tokens.toolcalls import first_call, read_calls_of
 
 
 class Segmented(View):
@@ -61,7 +62,8 @@ def segment_views(
     tools: list[dict[str, Any]] | None = None,
 ) -> list[SegmentView]:
     """Segments with their text; a tool call with its name and its arguments exactly as generated."""
-    return [_segment_view(bound, tokenizer, output, segment, tools) for segment in segments]
+    names = frozenset(tool_schemas(tools))
+    return [_segment_view(bound, tokenizer, output, segment, names) for segment in segments]
 
 
 def bare_segment_views(segments: Sequence[Segment]) -> list[SegmentView]:
@@ -162,13 +164,13 @@ def _as_ids(numbers: Sequence[int], field: str) -> Ids:
 
 
 def _segment_view(
-    bound: BoundFormat, tokenizer: Tokenizer, output: Ids, segment: Segment, tools: list[dict[str, Any]] | None
+    bound: BoundFormat, tokenizer: Tokenizer, output: Ids, segment: Segment, tools: frozenset[str]
 ) -> SegmentView:
     ids = output[segment.start : segment.end]
     text = tokenizer.decode(ids)
     if segment.kind != "tool_call":
         return SegmentView(kind=segment.kind, start=segment.start, end=segment.end, text=text, channel=segment.channel)
-    calls = read_calls(bound, tokenizer, ids, tools)
+    calls = read_calls_of(bound, tokenizer, ids, tools)
     call = first_call(calls)
     return SegmentView(
         kind=segment.kind,

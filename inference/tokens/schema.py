@@ -7,6 +7,7 @@ the JSON or Python value it spells.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 from inference.tokens.payloads.arguments import describe
@@ -16,6 +17,7 @@ from inference.tokens.payloads.payload import CallError, ToolCall
 from inference.tokens.payloads.wording import shown
 
 _DEEPEST = 8
+_MOST_NAMED = 10  # tools or values, in one sentence
 _TYPE = "tool_argument_type"
 Schemas = Mapping[str, Mapping[str, Any]]
 
@@ -48,7 +50,7 @@ def check_against(call: ToolCall, schemas: Schemas) -> list[CallError]:
     if not schemas or call.name is None or call.builtin:
         return []
     if call.name not in schemas:
-        offered = ", ".join(shown(name) for name in sorted(schemas)[:10])
+        offered = ", ".join(shown(name) for name in islice(schemas, _MOST_NAMED))
         return [CallError("tool_unknown", f"The prompt offered no tool “{shown(call.name)}” (it offered {offered}).")]
     if call.value is None:
         return []
@@ -160,7 +162,7 @@ def _raw(value: RawText, schema: Mapping[str, Any], at: str, depth: int) -> Iter
 def _wanted(schema: Mapping[str, Any]) -> str:
     allowed, names = _listed(schema, "enum"), _type_names(schema)
     if allowed:
-        return f"its schema allows {', '.join(shown(str(item)) for item in allowed[:10])}"
+        return f"its schema allows {', '.join(shown(str(item)) for item in allowed[:_MOST_NAMED])}"
     return f"its schema wants {' or '.join(names)}" if names else "no alternative of its schema fits"
 
 

@@ -151,6 +151,16 @@ def test_another_format_can_be_named_and_is_remembered(shop: Workshop, run_id: i
     shop.counts(run_id)
 
 
+def test_answers_that_come_before_the_job_s_turn_are_read_by_its_format_already(shop: Workshop, run_id: int) -> None:
+    ask(shop, run_id, "none")
+    with shop.ctx.db.write() as s:
+        regenerate(s, shop.ctx, run_id, parse_body({"source_id": ["q0"]}))
+    shop.work(run_id)
+    first = shop.samples(run_id)[0]
+    segments = next(item.segments for item in shop.attempts(run_id) if (item.sample_id, item.number) == (first.id, 2))
+    assert [segment[0] for segment in segments] == ["content", "control"]
+
+
 @pytest.mark.parametrize(
     ("token_format", "code"), [("klingon", "format_unknown"), ("kimi_k2", "format_not_in_vocabulary")]
 )

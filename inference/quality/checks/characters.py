@@ -24,7 +24,8 @@ def check_characters(answer: Answer) -> list[Flag]:
         if not _unfinished(answer.tokenizer.bytes_of(tail)):
             continue
         start, end, message = part.end - 1, part.end, f"The {part.kind} ends inside a character."
-        rest = next((later for later in segments[place + 1 :] if later.kind != "control"), None)
+        following = range(place + 1, len(segments))  # no slice: that would copy what follows, once for each such part
+        rest = next((segments[at] for at in following if segments[at].kind != "control"), None)
         if rest is not None and _goes_on(bytes_of(int(answer.ids[rest.start]))):
             between = answer.tokenizer.decode(answer.ids[part.end : rest.start])
             message = f"{between or 'A border'} stands in the middle of a character: neither side can show it."

@@ -62,9 +62,12 @@ def check_near(reading: Reading) -> list[Flag]:
     for part in reading.parts:
         if len(part.text) < _LEAST_CHARACTERS:
             continue
-        for stretch in find_stretches(part.text):
+        stretches = list(find_stretches(part.text))
+        loop = find_loop(reading.ids[part.start : part.end]) if stretches else None
+        for stretch in stretches:
             start, end = reading.ids_of(part, stretch.start, stretch.end)
-            if not _loops(reading, part, start):
+            # from there on (or nearly) the part is an exact loop, which has a flag of its own
+            if loop is None or part.start + loop.start > start + 2 * loop.period:
                 found.append(_flag(reading, part, stretch, (start, end)))
     return found
 
@@ -179,12 +182,6 @@ class _Run:
 
     def counts(self) -> bool:
         return self.repeats >= max(_LEAST_REPEATS, _LEAST_COPIES * len(self.kinds))
-
-
-def _loops(reading: Reading, part: Part, start: int) -> bool:
-    """Whether from there on (or nearly) the part is an exact loop, which has a flag of its own."""
-    loop = find_loop(reading.ids[part.start : part.end])
-    return loop is not None and part.start + loop.start <= start + 2 * loop.period
 
 
 def _flag(reading: Reading, part: Part, stretch: Stretch, cited: tuple[int, int]) -> Flag:

@@ -21,7 +21,7 @@ from db.tables import Run, Sample, SampleFlag
 from inference.context import Context
 from inference.quality.collection import duplicate_flag, length_flag, length_limits
 from inference.quality.flags import Flag
-from inference.runs.behind.looking import UNCHECKED
+from inference.runs.behind.looking import UNCHECKED, hold_run
 from inference.runs.control import SETTLED
 from inference.runs.resultrows import flag_values
 from inference.runs.switches import OF_RUN
@@ -182,8 +182,7 @@ def _add(ctx: Context, run_id: int, batch: list[Note]) -> bool:
         samples.id.in_([number for number, _, _ in batch]), samples.state == literal_column("'done'")
     )
     with ctx.db.write() as s:
-        here = select(col(Run.id)).where(col(Run.id) == run_id).with_for_update(read=True, key_share=True)
-        if s.connection().execute(here).first() is None:
+        if not hold_run(s, run_id):
             return False
         current = {
             row.id: row.lease for row in s.connection().execute(query.order_by(samples.id).with_for_update()).all()

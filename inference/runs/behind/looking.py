@@ -102,6 +102,16 @@ def _ids(ctx: Context, run_id: int, keys: Sequence[Key]) -> Iterator[tuple[Key, 
                 yield key, (None, error.message)
 
 
+def hold_run(s: Session, run_id: int) -> bool:
+    """Keep a run from being deleted until the transaction ends; False where it is gone.
+
+    Called before any other row is locked, as whoever regenerates or deletes takes the run first: those that take the same rows in
+    one order never wait in a ring.
+    """
+    here = select(_RUNS.c.id).where(_RUNS.c.id == run_id).with_for_update(read=True, key_share=True)
+    return s.connection().execute(here).first() is not None
+
+
 def write_looked(s: Session, run_id: int, looked: Sequence[Looked], replaces: Collection[str] | None = None) -> int:
     """Write those that are still what they were when they were read, and keep the counters.
 
@@ -116,11 +126,9 @@ def write_looked(s: Session, run_id: int, looked: Sequence[Looked], replaces: Co
     """
     if not looked:
         return 0
-    connection = s.connection()
-    # the run first, as whoever regenerates does: two that take the same rows in one order never wait in a ring
-    here = select(_RUNS.c.id).where(_RUNS.c.id == run_id).with_for_update(read=True, key_share=True)
-    if connection.execute(here).first() is None:
+    if not hold_run(s, run_id):
         return 0
+    connection = s.connection()
     c = _SAMPLES.c
     query = select(c.id, c.lease, c.attempt, c.flag_count, c.text_checked).where(
         c.id.in_([item.id for item in looked]), _DONE

@@ -7,7 +7,7 @@ from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from db.errors import Conflict, Invalid
-from db.tables import Rederivation
+from db.tables import Rederivation, Run, RunEvent
 from inference.context import Context
 from inference.runs.control import SETTLED, check_action, run_actions
 from inference.runs.settings import RunSettings
@@ -45,10 +45,24 @@ def request_rederive(
         )
     if token_format is not None:
         check_format(ctx, RunSettings.model_validate(run.settings), token_format)
+        _read_as(s, run, token_format)
     job = Rederivation(run_id=run_id, token_format=token_format, created_by=user_id)
     s.add(job)
     s.flush()
     return job
+
+
+def _read_as(s: Session, run: Run, token_format: str) -> None:
+    """From now on, not from when the job's turn comes: a run that is resumed before would be read in two ways."""
+    own = run.settings.get("token_format")
+    was = run.token_format or own
+    if token_format == was or run.id is None:
+        return
+    run.token_format = None if token_format == own else token_format
+    s.add(run)
+    message = f"The ids are read as {token_format} from now on, not as {was}."
+    detail = {"from": was, "to": token_format}
+    s.add(RunEvent(run_id=run.id, kind="token_format", message=message, detail=detail))
 
 
 def check_format(ctx: Context, settings: RunSettings, token_format: str) -> None:

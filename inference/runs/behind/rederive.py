@@ -18,7 +18,7 @@ from inference.context import Context
 from inference.prompts.service import PromptData
 from inference.quality.inspection import inspect
 from inference.runs.behind.collection import RESTING, sweep
-from inference.runs.behind.looking import Found, Looked, find_done, write_looked
+from inference.runs.behind.looking import Found, Looked, find_done, hold_run, write_looked
 from inference.runs.behind.rederivations import ACTIVE
 from inference.runs.behind.textpass import REPLACED, read_text, unread
 from inference.runs.rendering import prompt_flags, render_body
@@ -51,7 +51,7 @@ def rederive_slice(ctx: Context, job_id: int, halt: threading.Event) -> None:
     try:
         lens = open_lens(ctx, run)
     except RunBroken as error:
-        _fail(ctx, job_id, str(error))
+        _fail(ctx, job_id, job.run_id, str(error))
         return
     found = find_done(ctx, job.run_id, BATCH, after=job.position)
     if found:
@@ -65,7 +65,7 @@ def rederive_slice(ctx: Context, job_id: int, halt: threading.Event) -> None:
                 .values(position=found[-1].row.id, done=col(Rederivation.done) + len(found))
             )
     elif run.state not in RESTING or sweep(ctx, job.run_id, lens.off, halt):
-        _end(ctx, job_id)
+        _end(ctx, job_id, job.run_id)
 
 
 def flagged_samples(s: Session, run_id: int) -> dict[str, int]:
@@ -76,15 +76,11 @@ def flagged_samples(s: Session, run_id: int) -> dict[str, int]:
 
 
 def _begin(ctx: Context, job: Rederivation, run: Run) -> None:
-    """Take over the new format, if one is named, and count what there is."""
-    own = run.settings.get("token_format")
-    was = run.token_format or own
-    to = job.token_format or was
-    run.token_format = to
+    """Count what there is."""
     try:
         open_lens(ctx, run)
     except RunBroken as error:
-        _fail(ctx, job.id or 0, str(error))
+        _fail(ctx, job.id or 0, job.run_id, str(error))
         return
     with ctx.db.read() as s:
         before = flagged_samples(s, job.run_id)
@@ -92,29 +88,26 @@ def _begin(ctx: Context, job: Rederivation, run: Run) -> None:
             select(func.coalesce(func.sum(RunCategory.done), 0)).where(col(RunCategory.run_id) == job.run_id)
         ).scalar_one()
     with ctx.db.write() as s:
+        hold_run(s, job.run_id)
         changed: Any = s.execute(
             update(Rederivation)
             .where(col(Rederivation.id) == job.id, col(Rederivation.state) == "queued")
             .values(state="running", before=before, total=int(total), started_at=now())
         )
-        if not changed.rowcount:
-            return
-        s.execute(
-            update(Run)
-            .where(col(Run.id) == job.run_id)
-            .values(token_format=None if to == own else to, collection_due=col(Run.collection_due) + 1)
-        )
-        if to != was:
-            message = f"The ids are read as {to} from now on, not as {was}."
-            s.add(RunEvent(run_id=job.run_id, kind="token_format", message=message, detail={"from": was, "to": to}))
+        if changed.rowcount:
+            due = col(Run.collection_due) + 1
+            s.execute(update(Run).where(col(Run.id) == job.run_id).values(collection_due=due))
 
 
-def _end(ctx: Context, job_id: int) -> None:
+def _end(ctx: Context, job_id: int, run_id: int) -> None:
+    with ctx.db.read() as s:  # before the write lock is taken: it goes through every flag of the run
+        after = flagged_samples(s, run_id)
     with ctx.db.write() as s:
+        hold_run(s, run_id)
         job = s.get(Rederivation, job_id, with_for_update=True)
         if job is None or job.state != "running":
             return
-        job.after = flagged_samples(s, job.run_id)
+        job.after = after
         job.state, job.finished_at = "done", now()
         s.add(job)
         changes = {
@@ -129,8 +122,9 @@ def _end(ctx: Context, job_id: int) -> None:
         s.add(RunEvent(run_id=job.run_id, kind="rederived", message=message, detail={"changes": changes}))
 
 
-def _fail(ctx: Context, job_id: int, error: str) -> None:
+def _fail(ctx: Context, job_id: int, run_id: int, error: str) -> None:
     with ctx.db.write() as s:
+        hold_run(s, run_id)
         job = s.get(Rederivation, job_id, with_for_update=True)
         if job is None or job.state not in ACTIVE:
             return

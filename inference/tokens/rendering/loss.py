@@ -2,7 +2,9 @@
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from inference.tokens.rendering.marks import Seen
 from inference.tokens.rendering.templates import Prepared
@@ -103,16 +105,20 @@ def _moved(prepared: Prepared, seen: Sequence[Seen]) -> Iterator[RenderWarning]:
     places = {
         one.item.index: one.at for one in seen if one.item.kind == "content" and one.at is not None and one.at >= 0
     }
+    others = [(number, at) for number, at in places.items() if prepared.messages[number]["role"] not in _INSTRUCTING]
+    numbers = [number for number, _ in others]
+    latest = list(accumulate((at for _, at in others), max))  # of these and those before
+    earliest = list(accumulate((-at for _, at in reversed(others)), max))  # of these and those after, negated
     for index, at in places.items():
-        if prepared.messages[index]["role"] not in _INSTRUCTING:
+        role = prepared.messages[index]["role"]
+        if role not in _INSTRUCTING:
             continue
-        others = {
-            number: place for number, place in places.items() if prepared.messages[number]["role"] not in _INSTRUCTING
-        }
-        before = next((number for number, place in others.items() if number < index and place > at), None)
-        after = next((number for number, place in reversed(others.items()) if number > index and place < at), None)
-        if before is not None or after is not None:
-            where = f"before messages[{before}]" if before is not None else f"after messages[{after}]"
-            role = prepared.messages[index]["role"]
-            told = f"messages[{index}] (role {role}) stands {where} in the prompt: the chat template moves it."
-            yield RenderWarning("system_moved", told, index)
+        late, early = bisect_right(latest, at), len(others) - 1 - bisect_right(earliest, -at)
+        if late < len(others) and numbers[late] < index:
+            where = f"before messages[{numbers[late]}]"
+        elif early >= 0 and numbers[early] > index:
+            where = f"after messages[{numbers[early]}]"
+        else:
+            continue
+        told = f"messages[{index}] (role {role}) stands {where} in the prompt: the chat template moves it."
+        yield RenderWarning("system_moved", told, index)

@@ -4,6 +4,7 @@ A short text (`f`, `42`, `search`, a name that the list of tools holds too) is f
 Marks are ASCII without anything that JSON would escape, and a number's mark is a number, so that templates go their usual way.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -79,6 +80,16 @@ class Marks:
             }
             function["parameters"] = {**schema, "properties": properties}
         return {**tool, "function": function}
+
+    def seen_in(self, rendered: str) -> Iterator["Seen"]:
+        """Every text, and where its mark stands in a render; all marks are looked for at once."""
+        places: dict[str, list[int]] = {}
+        for match in re.finditer(rf"{self._stem}\d+qz|{self._number}\d+\.4613", rendered):
+            places.setdefault(match[0], []).append(match.start())
+        for item in self.found:
+            at = places.get(item.mark or "", [])
+            first = at[0] if at else -1
+            yield Seen(item, None if item.mark is None else first, len(at))
 
     def _ended(self, kind: Kind, index: int, place: str, text: str) -> str:
         if kind not in self._kinds:
@@ -172,12 +183,7 @@ def _look(
 ) -> list[Seen] | None:
     marks = Marks(text, think, kinds)
     other = again(*_mark(marks, prepared))
-    return None if other is None else list(_seen(marks.found, other))
-
-
-def _seen(items: Sequence[Marked], text: str) -> Iterator[Seen]:
-    for item in items:
-        yield Seen(item, None, 0) if item.mark is None else Seen(item, text.find(item.mark), text.count(item.mark))
+    return None if other is None else list(marks.seen_in(other))
 
 
 def _mark(marks: Marks, prepared: Prepared) -> Prepared:

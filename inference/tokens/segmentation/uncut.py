@@ -9,7 +9,8 @@ from inference.tokens.segmentation.segments import Note, PromptState, Segmentati
 from inference.tokens.tokenizer import Tokenizer
 
 
-@dataclass(slots=True, eq=False)  # not frozen: that would double what making one costs, and one is made for every answer
+# not frozen: that would double what making one costs, and one is made for every answer
+@dataclass(slots=True, eq=False)
 class Uncut:
     """One answer before it is cut.
 
