@@ -26,17 +26,17 @@ Found = dict[int, list[tuple[str, str]]]
 def answer(call: Call, length: int = 20) -> list[int]:
     """A thought answer of its own for every request."""
     digits = [300 + int(digit) for digit in f"{call.number:06}"]
-    return [151667, 4226, 151668, *digits, *range(400, 400 + length), END]
+    return [151667, 226, 151668, *digits, *(340 + at % 20 for at in range(length)), END]
 
 
 def alike(call: Call) -> list[int]:
     """The same answer to whatever is asked."""
-    return [151667, 4226, 151668, *range(400, 420), END]
+    return [151667, 226, 151668, *range(340, 360), END]
 
 
 def thoughtless(call: Call) -> list[int]:
     """The same, after nothing at all."""
-    return [151667, 151668, *range(400, 420), END]
+    return [151667, 151668, *range(340, 360), END]
 
 
 def flags_of(shop: Workshop, run_id: int) -> Found:

@@ -25,8 +25,8 @@ FIGURES = {"flag_count", "kinds", "preview", "reasoning_tokens", "text_checked",
 
 def every_other_empty(call: Call) -> list[int]:
     """A thought answer, or one whose think block is empty; each long enough to be compared with the others."""
-    thought = [4226] if call.number % 2 else []
-    return [151667, *thought, 151668, *range(400, 420), END]
+    thought = [226] if call.number % 2 else []
+    return [151667, *thought, 151668, *range(340, 360), END]
 
 
 def derived(shop: Workshop, run_id: int) -> dict[int, object]:
