@@ -118,11 +118,11 @@ def make_vocabulary(
     signs = " ".join((*declared.template_signs, think))
     template = "{# " + signs + " #}{% for m in messages %}{{ m.content }}{% endfor %}"
     config = {"model_type": declared.model_types[0]} if declared.model_types else {}
-    return tiny.make_tokenizer(
-        folder, style=style, added=added, template=template, eos=declared.stops[0], config=config
-    )
+    eos = next(iter(declared.stops), "<|end|>")  # what one declaration lacks is told by its own tests alone
+    return tiny.make_tokenizer(folder, style=style, added=added, template=template, eos=eos, config=config)
 
 
 def _prompt(declared: TokenFormat) -> str:
     """A user's turn and the beginning of the assistant's, whose marker each declaration names first."""
-    return f"{declared.turn_starts[-1]}hi{declared.turn_starts[0]}"
+    starts = declared.turn_starts or ("",)
+    return f"{starts[-1]}hi{starts[0]}"

@@ -1,58 +1,151 @@
 """Formats are declarations bound by token text; what does not fit a vocabulary is refused in words."""
 
+import importlib
 import json
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from inference.quality.inspection import inspect
+from inference.tokens import formats
 from inference.tokens.cache import TokenizerCache
 from inference.tokens.declaration import TokenFormat
 from inference.tokens.errors import TokensError
 from inference.tokens.formats import all_formats, bind, get_format
+from inference.tokens.payloads.payload import ToolCall
 from inference.tokens.segmentation.roles import Role
 from inference.tokens.sglang.reasoning import PARSERS
 from inference.tokens.suggestion import suggest
 from inference.tokens.tokenizer import Tokenizer
+from inference.tokens.toolcalls import read_calls
+from tests.second_opinions.callcorpus import GRAMMARS, TOOLS
 from tests.support import tiny_tokenizers as tiny
 from tests.support.families import CLOSED, NAMES, OPENED, SILENT, Family, make_vocabulary
 from tests.support.tokenizers import real_tokenizer
+from tests.tokens.test_grammars_anything import READERS
+
+ROLE_NAMES = {role: name for name, role in vars(Role).items() if type(role) is int}
 
 
 def load(folder: Path) -> Tokenizer:
     return TokenizerCache([folder], allow_remote_code=False).get(str(folder))
 
 
-def test_every_family_is_declared() -> None:
-    wanted = (
+def test_no_family_is_lost() -> None:
+    """A new family need not be named here."""
+    known = (
         "qwen3 qwen3_coder qwen35 kimi_k2 deepseek_r1 deepseek_v3 deepseek_v31 deepseek_v32 glm45 gpt_oss minimax_m2 "
         "magistral hermes llama3 step3 nemotron hunyuan none"
     )
-    assert {item.name for item in all_formats()} == set(wanted.split())
+    assert set(known.split()) - {item.name for item in all_formats()} == set()
     assert all_formats()[-1].name == "none"
+
+
+def test_each_file_declares_the_family_it_is_named_after() -> None:
+    files = [module.name for module in pkgutil.iter_modules(formats.__path__)]
+    declared = {file: importlib.import_module(f"{formats.__name__}.{file}").FORMAT.name for file in files}
+    assert {file: name for file, name in declared.items() if file != name} == {}
 
 
 @pytest.mark.parametrize("declared", all_formats(), ids=lambda item: item.name)
 def test_a_declaration_is_whole(declared: TokenFormat) -> None:
-    assert declared.title
-    assert (declared.payload is None) == (declared.calls is None and declared.messages is None)
-    assert set(declared.spelled) <= set(declared.markers())
-    assert set(declared.reasoning_parsers) <= set(PARSERS)
-    roles: dict[str, set[int]] = {}
+    assert list(faults(declared)) == []
+
+
+def faults(declared: TokenFormat) -> Iterator[str]:
+    """What is wrong with a declaration taken by itself, each as the sentence that mends it."""
+    if not declared.title:
+        yield "title: say in words which models it is for."
+    if (declared.calls or declared.messages) and declared.payload is None:
+        yield "payload: calls are declared, and nothing reads them."
+    if declared.payload and not (declared.calls or declared.messages):
+        yield "payload: there is a reader, and no markers say where a call is."
+    for text in sorted({*declared.spelled} - {*declared.markers()}):
+        yield f"spelled: {text} is none of the markers."
+    for text in sorted({*declared.spelled} & {*declared.signature}):
+        yield f"signature: {text} may be spelled, so a vocabulary without it would pass for one that has it."
+    for key in sorted({*declared.reasoning_parsers} - {*PARSERS}):
+        yield f"reasoning_parsers: {key} is no key in inference/tokens/sglang/reasoning.py."
+    roles: dict[str, list[str]] = {}
     for text, role in declared.delimiters():
-        roles.setdefault(text, set()).add(role)
-    for text, held in roles.items():  # a stop may be the next speaker's marker; nothing else is two things at once
-        assert len(held) == 1 or held == {Role.SPEAKER, Role.STOP}, text
+        roles.setdefault(text, []).append(ROLE_NAMES[role])
+    for text, held in roles.items():
+        if len(held) > 1 and held != ["SPEAKER", "STOP"]:  # a stop may be the next speaker's marker
+            yield f"{text} is declared as {' and as '.join(held)}; a marker does one thing."
     if declared.name != "none":
-        assert declared.stops
-        assert declared.turn_starts or declared.messages
+        if not (declared.signature or declared.template_signs or declared.model_types):
+            yield "signature: nothing tells this family from others, so it would never be suggested."
+        if not declared.stops:
+            yield "stops: name what ends an answer."
+        if not (declared.turn_starts or declared.messages):
+            yield "turn_starts: name what begins a turn, or an earlier turn's thought is taken for this one's."
+
+
+def test_faults_of_a_declaration_are_told_as_what_mends_them() -> None:
+    good = get_format("kimi_k2")
+    assert good.think is not None
+    assert good.calls is not None
+    for wrong, told in (
+        (replace(good, title=""), "title: "),
+        (replace(good, payload=None), "payload: calls are declared"),
+        (replace(good, calls=None, think=None, spelled=()), "payload: there is a reader"),
+        (replace(good, spelled=("<calls>",)), "spelled: <calls> "),
+        (replace(good, spelled=(good.signature[0],)), f"signature: {good.signature[0]} may be spelled"),
+        (replace(good, reasoning_parsers=("kimi_k9",)), "reasoning_parsers: kimi_k9 "),
+        (
+            replace(good, think=replace(good.think, close="<think>")),
+            "<think> is declared as THINK_OPEN and as THINK_CLOSE",
+        ),
+        (
+            replace(good, calls=replace(good.calls, end="</think>")),
+            "</think> is declared as THINK_CLOSE and as CALL_END",
+        ),
+        (replace(good, turn_starts=("<|im_user|>",) * 2), "<|im_user|> is declared as SPEAKER and as SPEAKER"),
+        (replace(good, signature=()), "signature: nothing tells"),
+        (replace(good, stops=()), "stops: "),
+        (replace(good, turn_starts=()), "turn_starts: "),
+    ):
+        assert [fault.startswith(told) for fault in faults(wrong)] == [True], told
+
+
+@pytest.mark.parametrize("name", [item.name for item in all_formats() if item.payload])
+def test_calls_written_by_hand_as_the_family_writes_them_are_read(families: dict[str, Family], name: str) -> None:
+    """The samples spell each marker out: a slip in a declaration cannot be in them too."""
+    assert name in GRAMMARS, f"Write down how {name} writes a call: a row in tests/second_opinions/callcorpus.py."
+    family, samples = families[name], dict(GRAMMARS[name].samples())
+    state = CLOSED
+    wanted = {"plain": ["get_time"], "two calls": ["get_time", "search.web"]}
+    if family.bound.format.messages:  # harmony: the prompt begins the message, and a call ends the answer
+        state, wanted = SILENT, {"plain": ["get_time"]}
+    for label, named in wanted.items():
+        answer = samples[label].removeprefix("<|start|>assistant")
+        answer += "" if family.bound.format.messages else family.bound.format.stops[0]
+        calls: list[ToolCall] = []
+        for kind, text in family.tiles(answer, state):
+            assert kind in {"control", "tool_call"}, f"No marker declared for {name} acts in {text!r}."
+            if kind == "tool_call":
+                calls += read_calls(family.bound, family.tokenizer, family.ids(text), TOOLS)
+        assert [note.code for note in family.segment(answer, state).notes] == [], answer
+        assert [call.error and call.error.message for call in calls] == [None] * len(named), answer
+        assert [(call.name, call.value) for call in calls] == [(tool, {"s": "Oslo", "i": "3"}) for tool in named]
+
+
+def test_every_reader_goes_through_the_tests_of_any_payload() -> None:
+    used = {item.payload for item in all_formats() if item.payload}
+    assert used - {*READERS} == set(), "Add the reader to READERS in tests/tokens/test_grammars_anything.py."
 
 
 @pytest.mark.parametrize("name", NAMES[:-1])
 def test_each_family_is_suggested_for_a_folder_that_shows_its_signs(tmp_path: Path, name: str) -> None:
     found = suggest(load(make_vocabulary(tmp_path, get_format(name), optional=False)))
-    assert (found.name, found.reason[-1]) == (name, ".")
+    assert found.name == name, (
+        f"{found.name} goes first, because: {found.reason} The signs of {name} must be more, or others."
+    )
+    assert found.reason.endswith(".")
 
 
 def test_the_models_type_goes_before_any_number_of_signs(tmp_path: Path) -> None:
@@ -93,7 +186,9 @@ def test_a_whole_answer_is_cut_into_thought_answer_and_calls(families: dict[str,
 
 
 def test_an_unknown_format_is_named_beside_those_there_are() -> None:
-    with pytest.raises(TokensError, match="no token format llama9; there are deepseek_r1, deepseek_v3") as caught:
+    with pytest.raises(
+        TokensError, match=r"no token format llama9; there are .*\bdeepseek_r1, deepseek_v3, "
+    ) as caught:
         get_format("llama9")
     assert (caught.value.code, caught.value.field) == ("format_unknown", "token_format")
 
