@@ -1,6 +1,7 @@
 """A rendered conversation as its page shows it: tokens turn by turn, each warning at the message it is about."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -121,9 +122,11 @@ def failed_at(messages: Sequence[Any], error: Exception) -> tuple[Turn, ...]:
 def turns(messages: Sequence[Any], warnings: Sequence[Warned]) -> tuple[Turn, ...]:
     """The messages in order, each with its warnings."""
     whole = [item if isinstance(item, dict) else {"role": "?", "content": item} for item in messages]
+    about: dict[int | None, list[Warned]] = defaultdict(list)
+    for item in warnings:
+        about[item.message].append(item)
     return tuple(
-        Turn(number, message, tuple(item for item in warnings if item.message == number))
-        for number, message in enumerate(sample.messages(whole))
+        Turn(number, message, tuple(about.get(number, ()))) for number, message in enumerate(sample.messages(whole))
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from db.idstore import Ids
 from inference.prompts.service import PromptData
+from inference.quality.checks.check import first_few
 from inference.quality.flags import Flag, flag
 from inference.runs.settings import RunSettings
 from inference.tokens.errors import TokensError
@@ -53,11 +54,11 @@ def render_body(tokenizer: Tokenizer, settings: RunSettings, body: PromptData) -
 def prompt_flags(rendered: Rendering, off: Collection[str] = ()) -> tuple[Flag, ...]:
     """The renderer's warnings as flags of the prompt, but for the codes in `off`.
 
-    A range of the prompt is no range of the output, so none is cited.
+    A range of the prompt is no range of the output, so none is cited. Of each code the first few: a long conversation may have
+    one for each of its messages, and every sample of it would keep them all.
     """
-    return tuple(
-        flag(warning.code, None, None, warning.message) for warning in rendered.warnings if warning.code not in off
-    )
+    found = (flag(warning.code, None, None, warning.message) for warning in rendered.warnings)
+    return tuple(first_few([item for item in found if item.code not in off]))
 
 
 def prepare(tokenizer: Tokenizer, settings: RunSettings, body: PromptData | None) -> Prompted:

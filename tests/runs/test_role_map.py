@@ -38,3 +38,15 @@ def test_developer_is_system_only_by_a_recorded_choice(
         assert (sample.state, sample.error_code) == ("failed", "content_lost")
     plain = settings.model_copy(update={"role_map": {}})
     assert (fingerprint(settings) == fingerprint(plain)) == (not role_map)
+
+
+def test_a_long_conversation_keeps_the_first_few_of_its_warnings(shop: Workshop, fake_sglang: FakeSglang) -> None:
+    make_tokenizer(shop.ctx.settings.model_roots[0] / MODEL, template=KNOWS_SYSTEM)
+    messages = [{"role": "developer", "content": f"Rule number {n}."} for n in range(50)] + MESSAGES[1:]
+    backend = shop.backend(fake_sglang)
+    asked = {"role_map": {"developer": "system"}}
+    run_id = shop.launch(shop.prompts(1, messages=messages), backend, guard=None, **asked)
+    shop.work(run_id)
+    mapped = [row.message for row in shop.flags(run_id) if row.code == "role_mapped"]
+    assert len(mapped) == 20
+    assert mapped[-1].endswith("(and 30 more like it)")

@@ -1,6 +1,6 @@
 """What a check is: a small pure function, with the codes of the flags it can raise."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
@@ -36,11 +36,14 @@ def run_checks(checks: Iterable[Check[Given]], given: Given, off: AbstractSet[st
         found = check.run(given)
         if off:
             found = [item for item in found if item.code not in off]
-        flags += found if len(found) <= _MOST_OF_A_CODE else _shortened(found)
+        flags += first_few(found)
     return flags
 
 
-def _shortened(flags: Iterable[Flag]) -> list[Flag]:
+def first_few(flags: Sequence[Flag]) -> Sequence[Flag]:
+    """The flags without those past the first 20 of a code; the last that is kept says how many more there were."""
+    if len(flags) <= _MOST_OF_A_CODE:
+        return flags
     kept: dict[str, list[Flag]] = {}
     for item in flags:
         kept.setdefault(item.code, []).append(item)
