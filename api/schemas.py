@@ -11,7 +11,8 @@ from inference.runs.views import RunView
 from inference.tokens.declaration import TokenFormat
 
 Role = Literal["reviewer", "operator", "admin"]
-MAX_IDS = 1_000_000
+MAX_IDS = 200_000
+"""Of one list in a request: past the longest answers there are, and a second or two of work"""
 TokenId = Annotated[int, Field(ge=0, lt=2**32, strict=True)]
 Ids = Annotated[list[TokenId], Field(max_length=MAX_IDS)]
 

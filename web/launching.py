@@ -97,7 +97,7 @@ def suggestions(ctx: Context, form: Fields, backends: Sequence[Backend]) -> tupl
         if not name or len(found) == _MOST_SUGGESTED or not _is_here(ctx, name):
             continue
         try:
-            fit = suggest(ctx.tokenizers.get(name))
+            fit = suggest(ctx.tokenizers.get(name, fetch=False))
         except TokensError:
             continue  # the preview says what is wrong, at its field
         found.append(Suggested(name, fit.name, fit.reason, f"/token-formats?{urlencode({'tokenizer': name})}"))

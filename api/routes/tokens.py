@@ -33,8 +33,11 @@ def token_formats(_: Reviewer, limit: Limit = PAGE, after: After = None) -> Page
 
 @router.get("/token-formats/suggest")
 def suggest_format(_: Reviewer, ctx: Ctx, tokenizer: str) -> SuggestedFormat:
-    """The format that a run with this tokenizer would take, and the reason (by its tokens, chat template and config)."""
-    found = suggest(ctx.tokenizers.get(tokenizer))
+    """The format that a run with this tokenizer would take, and the reason (by its tokens, chat template and config).
+
+    A GET fetches nothing: a hub id must be in the hub's cache.
+    """
+    found = suggest(ctx.tokenizers.get(tokenizer, fetch=False))
     return SuggestedFormat(name=found.name, reason=found.reason, alternatives=list(found.alternatives))
 
 
@@ -57,9 +60,9 @@ def flag_codes(_: Reviewer, limit: Limit = PAGE, after: After = None) -> Page[Fl
 
 
 @router.post("/render")
-def render_prompt(_: Reviewer, body: RenderRequest, ctx: Ctx) -> RenderedView:
+def render_prompt(user: Reviewer, body: RenderRequest, ctx: Ctx) -> RenderedView:
     """A conversation as the exact prompt ids that a run would send."""
-    tokenizer = ctx.tokenizers.get(body.tokenizer)
+    tokenizer = ctx.tokenizers.get(body.tokenizer, fetch=user.role != "reviewer")
     rendered = render(
         tokenizer,
         body.messages,
@@ -77,8 +80,15 @@ def render_prompt(_: Reviewer, body: RenderRequest, ctx: Ctx) -> RenderedView:
 
 
 @router.post("/segment")
-def segment(_: Reviewer, body: SegmentRequest, ctx: Ctx) -> Segmented:
+def segment(user: Reviewer, body: SegmentRequest, ctx: Ctx) -> Segmented:
     """Output ids cut into segments that tile them, and what the checks find."""
     return segment_ids(
-        ctx, body.tokenizer, body.token_format, body.prompt_ids, body.output_ids, body.finish_reason, body.tools
+        ctx,
+        body.tokenizer,
+        body.token_format,
+        body.prompt_ids,
+        body.output_ids,
+        body.finish_reason,
+        body.tools,
+        fetch=user.role != "reviewer",
     )

@@ -20,6 +20,7 @@ from inference.export.views import ExportFileView, ExportFormatView, ExportView
 from inference.export.wording import empty_export
 from inference.export.writer import write_export
 from inference.model import Page
+from inference.runs.behind.rederivations import ACTIVE, last_rederivations
 
 __all__ = [
     "create_export",
@@ -54,11 +55,18 @@ def create_export(
 
     Raises:
         NotFound: no such run.
+        Conflict: `rederive_running`: until it is done, segments and flags are partly old and partly new.
         Invalid: an unknown format, option or filter field; `export_empty` where nothing would be exported, with the counts of
             what was left out and why.
     """
     if s.get(Run, run_id) is None:
         raise NotFound("run", run_id)
+    job = last_rederivations(s, [run_id]).get(run_id)
+    if job is not None and job.state in ACTIVE:
+        raise Conflict(
+            "rederive_running",
+            f"Segments and flags are being made again ({job.done:,} of {job.total:,}): order the export when that is done.",
+        )
     target = get_target(format)
     chosen = read_options(options or {})
     flt = parse_body(filter_json or {})

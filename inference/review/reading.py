@@ -123,6 +123,8 @@ def segment_ids(
     output_ids: Sequence[int],
     finish_reason: str | None = None,
     tools: list[dict[str, Any]] | None = None,
+    *,
+    fetch: bool = True,
 ) -> Segmented:
     """Segment ids that lie in no run.
 
@@ -134,12 +136,13 @@ def segment_ids(
         output_ids: what was generated.
         finish_reason: stop or length; None where it is not known.
         tools: the tools that were offered, to check calls against.
+        fetch: whether a hub id may be downloaded.
 
     Raises:
         Invalid: `token_ids_invalid`, or the tokenizer room's code, with the field.
     """
     try:
-        loaded = ctx.tokenizers.get(tokenizer)
+        loaded = ctx.tokenizers.get(tokenizer, fetch=fetch)
     except TokensError as error:
         raise Invalid(error.code, error.message, field="tokenizer") from error
     try:

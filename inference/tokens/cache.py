@@ -29,12 +29,14 @@ class TokenizerCache:
         self._lock = threading.Lock()
         self._loaded: OrderedDict[tuple[Path, object], Tokenizer] = OrderedDict()
 
-    def get(self, name: str) -> Tokenizer:
-        """The tokenizer of that name.
+    def get(self, name: str, *, fetch: bool = True) -> Tokenizer:
+        """The tokenizer of that name. Without `fetch` a hub id is taken from the hub's cache alone, and nothing is downloaded.
 
         Raises `TokensError`: `tokenizer_outside_roots`, `tokenizer_missing`, `remote_code_refused`, `tokenizer_unreadable`.
         """
-        folder = self.find(name)  # without the lock: a hub may take minutes, and others' tokenizers are here already
+        folder = self.find(
+            name, fetch=fetch
+        )  # without the lock: a hub may take minutes, and others' tokenizers are here already
         with self._lock:
             key = (folder, stamp(folder))
             tokenizer = self._loaded.get(key)
@@ -46,8 +48,8 @@ class TokenizerCache:
             self._loaded.move_to_end(key)
             return tokenizer
 
-    def find(self, name: str) -> Path:
-        """The folder that a name stands for, every symlink followed; a hub id is fetched (or found in the hub's cache)."""
+    def find(self, name: str, *, fetch: bool = True) -> Path:
+        """The folder that a name stands for, every symlink followed; a hub id is found in the hub's cache, or fetched."""
         if not name.strip() or "\0" in name:
             raise TokensError(
                 "tokenizer_missing", "Name a tokenizer: a folder under the model roots or a hub id.", "tokenizer"
@@ -61,7 +63,7 @@ class TokenizerCache:
             if _exists(place):
                 return self._confined(name, place.resolve())
         if _HUB_ID.fullmatch(name) and ".." not in name:
-            return self._from_hub(name)
+            return self._from_hub(name, fetch=fetch)
         roots = ", ".join(map(str, self._roots)) or "none is set"
         raise TokensError(
             "tokenizer_missing", f"There is no tokenizer folder {name} (model roots: {roots}).", "tokenizer"
@@ -85,16 +87,24 @@ class TokenizerCache:
         message = f"{name} lies outside the model roots ({roots}); add its folder to DRAFTMILL_MODEL_ROOTS."
         return TokensError("tokenizer_outside_roots", message, "tokenizer")
 
-    def _from_hub(self, name: str) -> Path:
+    def _from_hub(self, name: str, *, fetch: bool) -> Path:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
         wanted = [*_WANTED, "*.py"] if self._allow_remote_code else [*_WANTED]
         try:
-            return Path(snapshot_download(name, allow_patterns=wanted, ignore_patterns=["*/*", "*.index.json"]))
+            ignored = ["*/*", "*.index.json"]
+            return Path(
+                snapshot_download(name, allow_patterns=wanted, ignore_patterns=ignored, local_files_only=not fetch)
+            )
         except (LocalEntryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:
             reason = " ".join(str(error).split())[:300]
             message = f"{name} is no folder under the model roots, and the hub did not give it: {reason}"
+            if not fetch:
+                message = (
+                    f"{name} is no folder under the model roots, and it was not fetched from the hub yet: an operator's render, or a "
+                    "run with it, fetches it."
+                )
             raise TokensError("tokenizer_missing", message, "tokenizer") from error
 
 

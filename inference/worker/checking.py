@@ -25,6 +25,7 @@ BUSY: Final = 0.25
 """Share of a core: a worker that uses so much beside us is taken for fully busy"""
 LONGEST_REST: Final = 20.0
 """Times the work: how long to rest beside a fully busy worker"""
+LONGEST_REST_S: Final = 60.0
 
 
 async def check_loop(ctx: Context, stop: asyncio.Event, executor: Executor) -> None:
@@ -71,4 +72,4 @@ class Meter:
 
 def rest_after(cpu: float, others: float) -> float:
     """Seconds to rest after so many CPU seconds of work, where the rest of the process uses so many cores: none beside an idle one."""
-    return cpu * LONGEST_REST * min(1.0, others / BUSY)
+    return min(cpu * LONGEST_REST * min(1.0, others / BUSY), LONGEST_REST_S)

@@ -1,9 +1,10 @@
 """What is left out, under which reason, and what each option lets in."""
 
 import pytest
+from sqlalchemy import update
 
-from db.errors import Invalid, NotFound
-from db.tables import Sample
+from db.errors import Conflict, Invalid, NotFound
+from db.tables import Rederivation, Sample
 from inference.export.service import create_export, export_formats
 from tests.export.shop import STOP, Shop
 
@@ -159,6 +160,19 @@ def test_wrong_choices_are_named(shop: Shop, target: str, options: dict, flt: di
     with pytest.raises(Invalid) as caught:
         shop.order(target, flt, **options)
     assert (caught.value.code, caught.value.field) == (code, field)
+
+
+def test_no_export_is_made_of_flags_that_are_being_made_again(shop: Shop) -> None:
+    shop.add()
+    with shop.ctx.db.write() as s:
+        job = Rederivation(run_id=shop.run_id)
+        s.add(job)
+    with pytest.raises(Conflict, match="when that is done") as caught:
+        shop.order()
+    assert caught.value.code == "rederive_running"
+    with shop.ctx.db.write() as s:
+        s.execute(update(Rederivation).values(state="done"))
+    assert shop.order()
 
 
 def test_unknown_run_is_not_found(shop: Shop) -> None:

@@ -261,3 +261,25 @@ def test_many_threads_may_encode_and_render_at_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+@pytest.mark.parametrize("fetch", [True, False])
+def test_a_hub_id_is_downloaded_only_where_that_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fetch: bool
+) -> None:
+    asked: list[bool] = []
+
+    def snapshot(_name: str, *, local_files_only: bool, **_rest: object) -> str:
+        asked.append(local_files_only)
+        if local_files_only:
+            raise OSError("not in the cache")
+        return str(tiny.make_tokenizer(tmp_path / "fetched"))
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    cache = TokenizerCache([], allow_remote_code=False)
+    if fetch:
+        assert cache.get("org/name").name == "org/name"
+    else:
+        with pytest.raises(TokensError, match="an operator's render"):
+            cache.get("org/name", fetch=False)
+    assert asked == [not fetch]

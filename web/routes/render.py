@@ -50,11 +50,11 @@ def show_form(
 
 
 @router.post("")
-def render_messages(request: Request, _: Reviewer, ctx: Ctx, session: ReadSession, form: Form) -> Response:
+def render_messages(request: Request, user: Reviewer, ctx: Ctx, session: ReadSession, form: Form) -> Response:
     """The tokens, beside the form as it was filled."""
     messages: list[Any] = []
     try:
-        tokenizer = ctx.tokenizers.get(form.get("tokenizer"))
+        tokenizer = ctx.tokenizers.get(form.get("tokenizer"), fetch=user.role != "reviewer")
         messages = form.json("messages", list, exact=True) or []
         tools = form.json("tools", list, exact=True)
         kwargs = form.json("chat_template_kwargs", dict)

@@ -21,7 +21,7 @@ def show_formats(request: Request, _: Reviewer, ctx: Ctx, session: ReadSession, 
     fitting = declared()
     if wanted:
         try:
-            fitting = fitted(wanted, ctx.tokenizers.get(wanted))
+            fitting = fitted(wanted, ctx.tokenizers.get(wanted, fetch=False))
         except REFUSALS as error:
             refused = refusal(error)
     twin = Twin("/api/v1/token-formats")

@@ -143,7 +143,7 @@ class _Blocks:
     def turn_into_reasoning(self, at: int) -> None:
         """Rule 3: the first close with nothing open. Happens once at most, since it is the first."""
         self.notes = [
-            Note("tool_call_in_reasoning", place, place + 1, "text")
+            Note("tool_call_in_reasoning", place, self.after(place), "text")
             for place, role in self.events
             if place < at and role in {Role.CALL_BEGIN, Role.SECTION_BEGIN}
         ][:1]
