@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from inference.tokens.segmentation.roles import Role
 from inference.tokens.segmentation.segments import (
+    IN_PLACE,
     Ending,
     Note,
     Reasoning,
@@ -80,7 +81,7 @@ class _Blocks:
             self.notes.append(Note("multiple_reasoning", block.outer_start, block.outer_end))
         return Segmentation(
             tuple(self.segments),
-            tuple(sorted((*self.notes, *self.uncut.notes), key=lambda note: (note.start, note.end))),
+            tuple(sorted((*self.notes, *self.uncut.notes), key=IN_PLACE)),
             sum(segment.end - segment.start for segment in self.segments if segment.kind == "reasoning"),
             tuple(self.blocks),
             self.state,

@@ -23,6 +23,7 @@ import numpy as np
 from inference.tokens.ids import Ids
 from inference.tokens.segmentation.roles import Marks, Role
 from inference.tokens.segmentation.segments import (
+    IN_PLACE,
     Ending,
     Note,
     PromptState,
@@ -105,7 +106,7 @@ class _Messages:
                 self.note("after_stop", self.stop + 1, n)
         return Segmentation(
             tuple(self.segments),
-            tuple(sorted(self.notes, key=lambda note: (note.start, note.end))),
+            tuple(sorted(self.notes, key=IN_PLACE)),
             sum(segment.end - segment.start for segment in self.segments if segment.kind == "reasoning"),
             tuple(self.blocks),
             state,

@@ -4,6 +4,7 @@ The seven rules of segmentation are carried out in `blocks.py`; this module only
 positions of the output ids.
 """
 
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from inference.tokens.segmentation.roles import Marks
@@ -36,6 +37,10 @@ class Note(NamedTuple):
     start: int
     end: int
     detail: str = ""
+
+
+IN_PLACE = itemgetter(1, 2)
+"""Sorts notes by where they begin and end"""
 
 
 class Reasoning(NamedTuple):
