@@ -17,6 +17,9 @@ from tests.support.fake_sglang.script import JsonScript
 from tests.support.fake_sglang.server import FakeSglang
 from tests.support.fake_sglang.vocabulary import BuiltinVocabulary, FolderVocabulary
 
+ANSWERS_OUT_S = 0.25
+"""After the last request has ended: its answer is still to be written, as the real one writes it before it closes"""
+
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -103,6 +106,7 @@ async def _main(arguments: argparse.Namespace) -> int:
     async def finish() -> None:
         while server.model.live:  # noqa: ASYNC110  (polled, as the real one polls)
             await asyncio.sleep(0.01)
+        await asyncio.sleep(ANSWERS_OUT_S)
         _say("Gracefully exiting... Remaining number of requests 0")
         server._fall()
 
