@@ -4,7 +4,7 @@ from sqlmodel import Session
 
 from db.tables import BackendStart
 from inference.backends import service
-from inference.backends.logs import log_file, read_from
+from inference.backends.logs.reading import log_file, read_from
 from inference.settings import Settings
 
 FIRST_BYTES = 65_536

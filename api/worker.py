@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import structlog
 from anyio.to_thread import run_sync
 
-from inference.backends.process import WorkerProcess, spawn_worker
+from inference.backends.host.process import WorkerProcess, spawn_worker
 from inference.settings import Settings
 
 log = structlog.get_logger(__name__)

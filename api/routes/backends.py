@@ -13,7 +13,8 @@ from api.etags import check_match, etag_of
 from api.jsonbody import make_router
 from db.queries.pages import page_of_few
 from db.tables import Backend
-from inference.backends import logs, service
+from inference.backends import service
+from inference.backends.logs import reading as logs
 from inference.backends.views import BackendView, EventView
 from inference.model import Page
 

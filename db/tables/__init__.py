@@ -14,7 +14,7 @@ SQLModel.metadata.naming_convention = {
     "pk": "pk_%(table_name)s",
 }
 
-from db.tables.backends import Backend, BackendEvent, BackendStart  # noqa: E402  (the naming convention comes first)
+from db.tables.backends import Backend, BackendEvent, BackendFigure, BackendPort, BackendStart, Leftover  # noqa: E402  (the naming convention comes first)
 from db.tables.exports import Export  # noqa: E402
 from db.tables.payloads import Payload  # noqa: E402
 from db.tables.people import AccessToken, AuditEntry, IdempotencyKey, LoginLink, User, WebSession  # noqa: E402
@@ -34,10 +34,13 @@ __all__ = [
     "AuditEntry",
     "Backend",
     "BackendEvent",
+    "BackendFigure",
+    "BackendPort",
     "BackendStart",
     "Comment",
     "Export",
     "IdempotencyKey",
+    "Leftover",
     "LoginLink",
     "Payload",
     "Prompt",

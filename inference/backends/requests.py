@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from db.errors import Invalid
-from inference.backends.launch import LaunchSpec
+from inference.backends.launch.spec import LaunchSpec
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 _PATH = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@%/-]*")

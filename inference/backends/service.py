@@ -11,8 +11,8 @@ from db.queries.pages import page_by_id
 from db.tables import Backend, BackendEvent, BackendStart, RunBackend
 from db.types import now
 from inference.backends.actions import allowed_actions, at_rest, standing
-from inference.backends.checks import check_interpreter, check_spec
-from inference.backends.launch import LaunchSpec
+from inference.backends.launch.checks import check_interpreter, check_spec
+from inference.backends.launch.spec import LaunchSpec
 from inference.backends.requests import BackendChanges, NewBackend, checked_url, same_server
 from inference.backends.views import BackendErrorView, BackendView, EventView, EvidenceView, PhaseView
 from inference.model import Page

@@ -30,7 +30,7 @@ class BackendErrorView(View):
     """The last failure: what happened, what to change, and the log lines that say it."""
 
     code: str = ""
-    """Which known failure it is (`inference.backends.failures`); empty where it is none of them"""
+    """Which known failure it is (`inference.backends.logs.failures`); empty where it is none of them"""
     summary: str
     cure: str = ""
     lines: list[str] = Field(default_factory=list)

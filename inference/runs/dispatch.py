@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import structlog
 
-from inference.backends.client import GenerateError
+from inference.backends.server.client import GenerateError
 from inference.context import Context
 from inference.runs.lanes import Lane, Lanes
 from inference.runs.leases import lease

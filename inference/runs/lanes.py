@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from db.idstore import Ids
 from db.tables import Backend, BackendStart
-from inference.backends.client import Generation, SglangClient
+from inference.backends.server.client import Generation, SglangClient
 from inference.runs.servers import ServerFacts, server_facts, why_not_usable
 
 MAX_COOL_S: Final = 30.0

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from db.types import now
-from inference.backends.client import GenerateError, Generation
+from inference.backends.server.client import GenerateError, Generation
 from inference.runs.lanes import Lane
 from inference.runs.outcomes import Ending, Outcome, Work
 from inference.runs.settings import MIN_BUDGET, RunSettings, merged_sampling, sampling_request, seed_for

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from db.idstore import Ids
-from inference.backends.client import Generation
+from inference.backends.server.client import Generation
 
 _UNDER_LOCK: Final = 500
 

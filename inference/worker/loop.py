@@ -14,7 +14,7 @@ import structlog
 from sqlmodel import col, select
 
 from db.tables import Export
-from inference.backends.supervisor import Supervisor
+from inference.backends.supervision.supervisor import Supervisor
 from inference.context import Context
 from inference.export.service import forget_orphans, write_export
 from inference.runs import runstate

@@ -16,11 +16,11 @@ import pytest
 from db.engine import Database
 from db.stores import open_id_store
 from db.tables import Backend, BackendStart
-from inference.backends.client import SglangClient
-from inference.backends.identity import marker_of
-from inference.backends.policy import Policy
+from inference.backends.host.identity import marker_of
+from inference.backends.server.client import SglangClient
 from inference.backends.service import NewBackend, create_backend, get_backend, request_action
-from inference.backends.supervisor import Supervisor
+from inference.backends.supervision.policy import Policy
+from inference.backends.supervision.supervisor import Supervisor
 from inference.context import Context
 from inference.settings import Settings
 from inference.tokens.cache import TokenizerCache
@@ -170,7 +170,7 @@ class Lab:
         for process in psutil.process_iter():
             if marker_of(process.pid) in self.markers - {""}:
                 process.kill()
-        from inference.backends import process as processes
+        from inference.backends.host import process as processes
 
         for pid, child in list(processes._children.items()):
             child.wait(10)

@@ -9,8 +9,8 @@ import numpy as np
 import orjson
 import pytest
 
-from inference.backends.answers import sentence_of
-from inference.backends.client import GenerateError, SglangClient, new_rid
+from inference.backends.server.answers import sentence_of
+from inference.backends.server.client import GenerateError, SglangClient, new_rid
 from tests.support.fake_sglang import RECORDED_ANSWER, Answer, Facts, FakeSglang, Knobs
 
 pytestmark = pytest.mark.anyio
@@ -400,7 +400,7 @@ async def endless() -> AsyncIterator[str]:
 
 
 async def test_an_answer_without_end_is_cut_off(endless: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inference.backends.client.MAX_ANSWER", 2**20)
+    monkeypatch.setattr("inference.backends.server.client.MAX_ANSWER", 2**20)
     async with SglangClient(endless, "key") as client:
         error = await refused(client)
         assert (error.kind, error.status) == ("malformed", 200)

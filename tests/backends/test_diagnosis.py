@@ -2,8 +2,8 @@
 
 import pytest
 
-from inference.backends.diagnosis import diagnose, seen_while_alive
-from inference.backends.failures import KNOWN_FAILURES
+from inference.backends.logs.diagnosis import diagnose, seen_while_alive
+from inference.backends.logs.failures import KNOWN_FAILURES
 from inference.backends.views import BackendErrorView
 
 NOISE = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.backends import gpumemory
+from inference.backends.host import gpumemory
 from tests.backends.conftest import HURRIED, Lab
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from inference.backends.health import check_health, is_loopback
+from inference.backends.server.health import check_health, is_loopback
 from tests.support.fake_sglang import FakeSglang
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from inference.backends import flags
-from inference.backends.launch import SHIM, LaunchCommand, LaunchSpec, build_command, cpu_dtype, is_hub_id
+from inference.backends.launch import flags
+from inference.backends.launch.command import SHIM, LaunchCommand, build_command
+from inference.backends.launch.spec import LaunchSpec, cpu_dtype, is_hub_id
 
 KEY = "k" * 48
 

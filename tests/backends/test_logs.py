@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from db.tables import BackendStart
-from inference.backends.logs import LogFollower, clean_line, last_lines, read_from, read_tail, redact
+from inference.backends.logs.reading import LogFollower, clean_line, last_lines, read_from, read_tail, redact
 from inference.settings import Settings
 
 KEY = "d41d8cd98f00b204e9800998ecf8427e"

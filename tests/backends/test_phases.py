@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from inference.backends.phases import PhaseTracker
+from inference.backends.logs.phases import PhaseTracker
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 

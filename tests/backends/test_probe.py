@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from inference.backends.client import SglangClient
-from inference.backends.probe import ProbeReport, probe
+from inference.backends.probe.probe import ProbeReport, probe
+from inference.backends.server.client import SglangClient
 from inference.tokens.cache import TokenizerCache
 from inference.tokens.formats import bind, get_format
 from inference.tokens.tokenizer import Tokenizer

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from db.errors import Unavailable
-from inference.backends import ports
-from inference.backends.identity import Identity, find_leader, identity_of, is_alive, marker_of
-from inference.backends.process import ServerProcess, ask_interpreter, spawn_worker, wait_gone
+from inference.backends.host.identity import Identity, find_leader, identity_of, is_alive, marker_of
+from inference.backends.host.process import ServerProcess, ask_interpreter, spawn_worker, wait_gone
+from inference.backends.launch import ports
 
 PYTHON = Path(sys.executable)
 SLEEP = [sys.executable, "-c", "import time; time.sleep(120)"]
@@ -78,7 +78,7 @@ def test_a_worker_ends_with_us_even_when_we_are_killed(tmp_path: Path) -> None:
     alive = tmp_path / "pid"
     code = f"""
 import os, sys, time
-from inference.backends.process import spawn_worker
+from inference.backends.host.process import spawn_worker
 script = "import sys; sys.stdin.read()"
 worker = spawn_worker([sys.executable, "-c", script], os.environ, None)
 open({str(alive)!r}, "w").write(str(worker.pid))

@@ -8,9 +8,9 @@ import psutil
 import pytest
 
 from db.tables import BackendStart
-from inference.backends.logs import read_tail
-from inference.backends.policy import Policy
-from inference.backends.process import ask_interpreter
+from inference.backends.host.process import ask_interpreter
+from inference.backends.logs.reading import read_tail
+from inference.backends.supervision.policy import Policy
 from tests.backends.conftest import Lab
 from tests.support import engine
 

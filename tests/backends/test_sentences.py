@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from db.types import now
-from inference.backends.diagnosis import seen_while_alive
-from inference.backends.phases import PhaseTracker
-from inference.backends.readiness import Finding, Proof
-from inference.backends.reporting import Reporter
-from inference.backends.sentences import age, ready_sentence, starting_sentence
+from inference.backends.logs.diagnosis import seen_while_alive
+from inference.backends.logs.phases import PhaseTracker
+from inference.backends.server.readiness import Finding, Proof
+from inference.backends.supervision.reporting import Reporter
+from inference.backends.supervision.sentences import age, ready_sentence, starting_sentence
 
 
 def life(minutes: float, *lines: str, **changes: Any) -> Any:

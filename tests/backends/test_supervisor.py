@@ -16,10 +16,10 @@ import pytest
 
 from db.errors import Conflict
 from db.tables import Backend, BackendStart
-from inference.backends.client import GenerateError, Generation, SglangClient, new_rid
-from inference.backends.identity import Identity, identity_of
-from inference.backends.logs import read_tail
-from inference.backends.process import ServerProcess
+from inference.backends.host.identity import Identity, identity_of
+from inference.backends.host.process import ServerProcess
+from inference.backends.logs.reading import read_tail
+from inference.backends.server.client import GenerateError, Generation, SglangClient, new_rid
 from tests.backends.conftest import HURRIED, Lab, passing_probe
 
 
@@ -283,7 +283,7 @@ import asyncio, os
 from pathlib import Path
 from db.engine import Database
 from db.stores import open_id_store
-from inference.backends.supervisor import Supervisor
+from inference.backends.supervision.supervisor import Supervisor
 from inference.context import Context
 from inference.settings import Settings
 from inference.tokens.cache import TokenizerCache
@@ -338,7 +338,7 @@ def test_a_server_that_died_while_nobody_watched_is_restarted_with_the_reason(la
 
 
 def _marker(pid: int) -> str | None:
-    from inference.backends.identity import marker_of
+    from inference.backends.host.identity import marker_of
 
     return marker_of(pid) if identity_of(pid) else None
 

@@ -8,7 +8,8 @@ from starlette.responses import Response
 
 from api.auth import Identity, audit
 from api.deps import Audit, Ctx, Id, Operator, ReadSession, Reviewer, WriteSession
-from inference.backends import logs, service
+from inference.backends import service
+from inference.backends.logs import reading as logs
 from inference.context import Context
 from web import charts, probe
 from web.forms import REFUSALS, Fields, Form, Refusal, refusal

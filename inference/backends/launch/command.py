@@ -1,0 +1,114 @@
+"""From a typed launch spec to the exact argv and environment of an SGLang server. Pure: it touches neither disk nor process.
+
+Rules that the command keeps:
+- full flag names only: argparse's abbreviations are on in SGLang, and some are ambiguous;
+- loopback, our own port, a weight version of its own for each start, by which an answer proves which process gave it;
+- the API key goes into a `--config` file (0600, two-token form, `.yaml`: SGLang ignores `--config=FILE` silently), so that
+  it shows neither in `ps` nor in what people see of the command;
+- no proxy variable reaches the child: its warm-up would ask the proxy for 127.0.0.1 and kill the server after two minutes.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from inference.backends import engine
+from inference.backends.host.identity import START_VARIABLE
+from inference.backends.launch.flags import flag_argv
+from inference.backends.launch.ports import LOOPBACK
+from inference.backends.launch.spec import LaunchSpec, is_hub_id
+
+SHIM = Path(engine.__file__).parent / "shim"
+"""What lets the unmodified SGLang wheel run on a CPU; on PYTHONPATH of CPU servers only."""
+
+KEEP_ALIVE_S = 120
+"""How long the server keeps an idle connection; its own 5 s closes pooled ones under the client's hands."""
+
+_DROPPED = frozenset(
+    {"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy", "pythonpath", "pythonhome", "virtual_env"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchCommand:
+    """What to execute. `config_text` holds the key and goes into the 0600 file that argv names; `shown` holds no secret."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    config_text: str
+    shown: tuple[str, ...]
+
+
+def build_command(
+    spec: LaunchSpec,
+    *,
+    python: Path,
+    port: int,
+    key_config_path: Path,
+    weight_version: str,
+    api_key: str,
+    base_env: Mapping[str, str] | None = None,
+) -> LaunchCommand:
+    """The command of one start.
+
+    Args:
+        spec: as asked for; Draftmill's own defaults are added here.
+        python: the interpreter that has sglang.
+        port: ours, checked to be free.
+        key_config_path: where `config_text` will lie; must end in `.yaml`.
+        weight_version: unique to this start.
+        api_key: letters and digits only.
+        base_env: the environment to start from; the process's own where None.
+
+    Raises:
+        ValueError: the config path's ending or the key's letters would make SGLang ignore or misread the file.
+    """
+    if key_config_path.suffix != ".yaml":
+        raise ValueError(f"SGLang reads a --config file only if its name ends in .yaml: {key_config_path}")
+    if not api_key.isalnum():
+        raise ValueError("the API key must be letters and digits, or SGLang's argument parser may misread it")
+    spec = spec.resolved()
+    argv = [str(python), "-m", "sglang.launch_server", "--config", str(key_config_path)]
+    for name in LaunchSpec.model_fields:
+        value = getattr(spec, name)
+        if value is None or name in {"extra_flags", "startup_limit_s"}:
+            continue
+        argv += flag_argv(name, value)
+    for name, value in sorted(spec.extra_flags.items()):
+        argv += flag_argv(name, value)
+    argv += ["--host", LOOPBACK, "--port", str(port), "--weight-version", weight_version]
+    return LaunchCommand(
+        argv=tuple(argv),
+        env=_environment(spec, weight_version, os.environ if base_env is None else base_env),
+        config_text=f'api-key: "{api_key}"\n',
+        shown=tuple(argv),
+    )
+
+
+def _environment(spec: LaunchSpec, weight_version: str, base: Mapping[str, str]) -> dict[str, str]:
+    env = {
+        name: value
+        for name, value in base.items()
+        # Draftmill's own settings hold secrets (the admin's token, the database's password) that a server has no use for
+        if name.lower() not in _DROPPED and not name.upper().startswith("DRAFTMILL_")
+    }
+    env |= {
+        "PYTHONUNBUFFERED": "1",
+        "NO_PROXY": "127.0.0.1,localhost,::1",
+        "no_proxy": "127.0.0.1,localhost,::1",
+        "SGLANG_TIMEOUT_KEEP_ALIVE": str(KEEP_ALIVE_S),
+        # a crash then ends the process at once instead of hanging for a minute over dumps
+        "SGLANG_PYSPY_DUMP_BEFORE_CRASH": "false",
+        "SGLANG_CUDA_COREDUMP_BEFORE_CRASH": "false",
+        "SPT_NOENV": "1",  # keeps setproctitle from overwriting the environment that the next line is read back from
+        START_VARIABLE: weight_version,
+    }
+    if not is_hub_id(spec.model_path) and (spec.tokenizer_path is None or not is_hub_id(spec.tokenizer_path)):
+        env["HF_HUB_OFFLINE"] = "1"
+    if spec.device == "cpu":
+        env["SGLANG_USE_CPU_ENGINE"] = "1"
+        env["PYTHONPATH"] = str(SHIM)
+        # spinning OpenMP barriers collapse (280 to 10 tokens/s) as soon as anything else uses the cores
+        env.setdefault("OMP_NUM_THREADS", "1")
+    return env
