@@ -1,27 +1,21 @@
 """Backends: made, changed, started, stopped, looked at."""
 
-from collections.abc import AsyncIterator
-from typing import Annotated, Literal
+from typing import Literal
 
-from fastapi import Depends, Query, Request, Response
-from fastapi.sse import EventSourceResponse, ServerSentEvent
-from starlette.responses import PlainTextResponse
+from fastapi import Request, Response
 
-from api import logfeed, sse
 from api.deps import PAGE, After, Audit, Ctx, Id, Limit, Operator, ReadSession, Reviewer, WriteSession
 from api.etags import check_match, etag_of
 from api.jsonbody import make_router
 from db.queries.pages import page_of_few
 from db.tables import Backend
 from inference.backends import service
-from inference.backends.logs import reading as logs
 from inference.backends.views import BackendView, EventView
 from inference.model import Page
 
 router = make_router(tag="backends", prefix="/backends")
 
 Action = Literal["start", "stop", "restart", "probe"]
-MAX_TAIL = 10_000
 
 
 @router.get("")
@@ -85,46 +79,6 @@ def act(user: Operator, backend_id: Id, action: Action, ctx: Ctx, session: Write
     backend = service.request_action(session, backend_id, action, settings=ctx.settings, user_id=user.id)
     audit(f"backend.{action}", f"backend/{backend_id}")
     return service.backend_view(session, backend)
-
-
-@router.get("/{backend_id}/logs", response_class=PlainTextResponse)
-def show_log(
-    _: Reviewer,
-    backend_id: Id,
-    ctx: Ctx,
-    session: ReadSession,
-    tail: Annotated[int, Query(ge=1, le=MAX_TAIL, description="Lines from the end.")] = 200,
-) -> PlainTextResponse:
-    """The end of the current or last start's log, keys masked; `X-Log-Position` is where `logs/stream?from=` goes on."""
-    backend = service.get_backend(session, backend_id)
-    start = service.current_start(session, backend)
-    position = logfeed.end_position(ctx.settings, start)
-    text = logs.read_tail(ctx.settings, start, tail, service.known_secrets(backend))
-    return PlainTextResponse(text, headers={"X-Log-Position": position})
-
-
-def _must_exist(backend_id: Id, session: ReadSession) -> None:
-    service.get_backend(session, backend_id)
-
-
-@router.get("/{backend_id}/logs/stream", response_class=EventSourceResponse, dependencies=[Depends(_must_exist)])
-async def stream_log(
-    _: Reviewer,
-    backend_id: Id,
-    ctx: Ctx,
-    request: Request,
-    position: Annotated[
-        str, Query(alias="from", pattern=r"^(\d+-\d+)?$", description="`start-offset`, in bytes.")
-    ] = "",
-) -> AsyncIterator[ServerSentEvent]:
-    """The log as it grows, as events `log` (data: text); from `Last-Event-ID`, else `from`, else the last 64 KiB."""
-
-    def read(start_id: int, offset: int) -> tuple[int, int, str]:
-        with ctx.db.read() as session:
-            return logfeed.read_on(session, ctx.settings, backend_id, start_id, offset)
-
-    async for event in sse.log_lines(request, read, position):
-        yield event
 
 
 @router.get("/{backend_id}/events")

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from web.routes.backend_new import router as backend_new_pages
 from web.routes.backends import router as backends_pages
 from web.routes.exports import router as exports_pages
 from web.routes.flags import router as flags_pages
@@ -18,6 +19,7 @@ from web.routes.users import router as users_pages
 router = APIRouter(include_in_schema=False)
 for _family in (
     home_pages,
+    backend_new_pages,
     backends_pages,
     prompt_sets_pages,
     run_launch_pages,
