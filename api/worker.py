@@ -46,6 +46,9 @@ def worker_environment(settings: Settings, base: Mapping[str, str]) -> dict[str,
         "DRAFTMILL_ALLOWED_HOSTS": ",".join(settings.allowed_hosts),
         "DRAFTMILL_MODEL_ROOTS": ":".join(str(root.absolute()) for root in settings.model_roots),
         "DRAFTMILL_ALLOW_REMOTE_CODE": "1" if settings.allow_remote_code else "0",
+        "DRAFTMILL_ALLOWED_FLAGS": ",".join(settings.allowed_flags),
+        "DRAFTMILL_LOG_MAX_MB": str(settings.log_max_mb),
+        "DRAFTMILL_LOG_KEEP": str(settings.log_keep),
         "DRAFTMILL_MAX_UPLOAD_MB": str(settings.max_upload_mb),
     }
     if settings.sglang_python is not None:

@@ -36,11 +36,17 @@ class Settings(BaseSettings):
         description="Colon-separated folders from which checkpoints and tokenizers may be loaded.",
     )
     allow_remote_code: bool = Field(False, description="Whether a checkpoint's own Python code may run.")
+    allowed_flags: Annotated[list[str], NoDecode] = Field(
+        default_factory=list,
+        description="Comma-separated SGLang flags that run code, write files or open ports, and may be passed all the same.",
+    )
+    log_max_mb: int = Field(64, ge=2, description="Disk space that one start's log may take, in MiB.")
+    log_keep: int = Field(10, ge=1, description="Logs kept of each backend's last starts.")
     max_upload_mb: int = Field(4096, gt=0, description="Largest upload, in MiB.")
 
-    @field_validator("allowed_hosts", mode="before")
+    @field_validator("allowed_hosts", "allowed_flags", mode="before")
     @classmethod
-    def _split_hosts(cls, value: Any) -> Any:
+    def _split_commas(cls, value: Any) -> Any:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
     @field_validator("model_roots", mode="before")

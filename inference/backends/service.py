@@ -14,7 +14,16 @@ from inference.backends.actions import allowed_actions, at_rest, standing
 from inference.backends.launch.checks import check_interpreter, check_spec
 from inference.backends.launch.spec import LaunchSpec
 from inference.backends.requests import BackendChanges, NewBackend, checked_url, same_server
-from inference.backends.views import BackendErrorView, BackendView, EventView, EvidenceView, PhaseView
+from inference.backends.views import (
+    BackendErrorView,
+    BackendView,
+    BreakerView,
+    EventView,
+    EvidenceView,
+    FiguresView,
+    PassedPhaseView,
+    PhaseView,
+)
 from inference.model import Page
 from inference.settings import Settings
 
@@ -208,12 +217,21 @@ def backend_view(s: Session, backend: Backend) -> BackendView:
         message=backend.message,
         evidence=[EvidenceView.model_validate(item) for item in backend.evidence],
         error=BackendErrorView.model_validate(backend.error) if backend.error else None,
+        crashes=backend.crashes,
+        retry_at=backend.retry_at,
+        deadline_at=backend.deadline_at,
         pid=start.pid if start is not None and running else None,
         port=start.port if start is not None and running else None,
+        nccl_port=start.nccl_port if start is not None and running else None,
+        host=start.host if start is not None and running else None,
         version=backend.version,
         model=backend.model,
         launch=backend.launch,
         command=list(start.command) if start is not None else None,
+        environment=start.environment if start is not None else {},
+        phases=[PassedPhaseView.model_validate(item) for item in start.phases] if start is not None else [],
+        figures=FiguresView.model_validate(backend.figures) if backend.figures else None,
+        breaker=BreakerView.model_validate(backend.breaker or {}),
         start_number=start.number if start is not None else None,
         started_at=start.started_at if start is not None else None,
         ready_at=start.ready_at if start is not None else None,

@@ -15,6 +15,8 @@ class PhaseView(View):
     done: int | None = None
     total: int | None = None
     since: datetime | None = None
+    left_s: float | None = None
+    """Seconds until it is done, as the log's own bar or its pace so far says; None where neither does"""
 
 
 class EvidenceView(View):
@@ -36,6 +38,37 @@ class BackendErrorView(View):
     lines: list[str] = Field(default_factory=list)
 
 
+class PassedPhaseView(View):
+    """A stage of a start-up that was entered, and when."""
+
+    name: str
+    at: datetime
+    done: int | None = None
+    total: int | None = None
+
+
+class FiguresView(View):
+    """Live figures of a server; None where the source does not tell. `kv_usage` and `cache_hit` are shares, 0 to 1."""
+
+    at: datetime
+    source: str
+    running: int | None = None
+    queued: int | None = None
+    kv_usage: float | None = None
+    tokens_per_s: float | None = None
+    cache_hit: float | None = None
+
+
+class BreakerView(View):
+    """Whether runs send to it: `closed` (yes), `open` (not until `until`), `half_open` (one request on trial)."""
+
+    state: str = "closed"
+    failures: int = 0
+    since: datetime | None = None
+    until: datetime | None = None
+    error: str = ""
+
+
 class BackendView(View):
     """A backend as it stands."""
 
@@ -49,12 +82,25 @@ class BackendView(View):
     message: str
     evidence: list[EvidenceView]
     error: BackendErrorView | None
+    crashes: int
+    """Crashes in a row; counted anew once it was ready for a while"""
+    retry_at: datetime | None
+    """When it is started again after a crash"""
+    deadline_at: datetime | None
+    """When the wait that is going on (a drain, a start-up limit) ends by itself"""
     pid: int | None
     port: int | None
+    nccl_port: int | None
+    host: str | None
     version: str | None
     model: str | None
     launch: dict[str, Any] | None
     command: list[str] | None
+    environment: dict[str, str]
+    """What the command's environment has besides Draftmill's own, secrets masked"""
+    phases: list[PassedPhaseView]
+    figures: FiguresView | None
+    breaker: BreakerView
     start_number: int | None
     started_at: datetime | None
     ready_at: datetime | None
