@@ -1,7 +1,13 @@
 """Which process is which: pid and start time together, and the marker that a server's tree carries in its environment."""
 
+import hashlib
 import os
+import re
+import secrets
+import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -11,6 +17,11 @@ START_VARIABLE = "DRAFTMILL_START"
 
 CLOCK_TOLERANCE_S = 1.5
 """psutil derives start times from the boot time, which moves a little when the clock is set."""
+
+_MARKER = re.compile(
+    r"draftmill-(?:(?P<instance>[0-9a-f]{8})-)?(?P<backend>[0-9]{1,9})-(?P<number>[0-9]{1,9})-[0-9a-f]{16}"
+)
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +41,54 @@ class Member:
 
     def __str__(self) -> str:
         return f"{self.name} (pid {self.identity.pid})"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What a start marker says: which start of which backend, of which data directory.
+
+    `instance` is None in the markers of earlier versions, which did not say: whose those are, only a database knows.
+    """
+
+    instance: str | None
+    backend_id: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine and its boot: a pid means something only there. `boot_id` is empty where the kernel does not say."""
+
+    host: str
+    boot_id: str
+
+
+@cache
+def machine() -> Machine:
+    """This machine, as long as this process lives."""
+    try:
+        boot_id = _BOOT_ID.read_text().strip()
+    except OSError:
+        boot_id = ""
+    return Machine(socket.gethostname()[:255], boot_id[:64])
+
+
+def instance_of(data_dir: Path) -> str:
+    """Eight hex digits that name a data directory by its place, so that one made anew there still knows its leftovers."""
+    return hashlib.sha256(os.fsencode(data_dir.resolve())).hexdigest()[:8]
+
+
+def new_marker(data_dir: Path, backend_id: int, number: int) -> str:
+    """A marker for one start, never given twice: 64 of its bits are chance. Also the server's weight version."""
+    return f"draftmill-{instance_of(data_dir)}-{backend_id}-{number}-{secrets.token_hex(8)}"
+
+
+def read_marker(marker: str) -> Marker | None:
+    """What a marker says, of this or of earlier versions; None for what was not made by us."""
+    found = _MARKER.fullmatch(marker)
+    if found is None:
+        return None
+    return Marker(found["instance"], int(found["backend"]), int(found["number"]))
 
 
 def identity_of(pid: int) -> Identity | None:
@@ -62,10 +121,28 @@ def marker_of(pid: int) -> str | None:
     return None
 
 
+def marked() -> Iterator[tuple[int, str]]:
+    """Every process whose environment carries a start marker, ours or another's: pid and marker. Reads all of /proc."""
+    for pid in psutil.pids():
+        marker = marker_of(pid)
+        if marker is not None:
+            yield pid, marker
+
+
+def shares_folder(pid: int, folder: Path) -> bool:
+    """Whether `folder` is the same folder to that process: in a container of its own, that path may be another's."""
+    try:
+        ours = folder.resolve().stat()
+        theirs = Path(f"/proc/{pid}/root{folder.resolve()}").stat()
+    except OSError:
+        return False
+    return (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino)
+
+
 def find_leader(marker: str) -> Identity | None:
     """The main process of the start with this marker, should one run that nobody wrote down."""
-    for pid in psutil.pids():
-        if marker_of(pid) == marker and session_of(pid) == pid:
+    for pid, found in marked():
+        if found == marker and session_of(pid) == pid:
             return identity_of(pid)
     return None
 
