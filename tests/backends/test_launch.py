@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from inference.backends.launch import flags
 from inference.backends.launch.command import SHIM, LaunchCommand, build_command
+from inference.backends.launch.ports import PortBlock
 from inference.backends.launch.spec import LaunchSpec, cpu_dtype, is_hub_id
 
 KEY = "k" * 48
@@ -17,7 +18,7 @@ def command(spec: LaunchSpec, **base_env: str) -> LaunchCommand:
     return build_command(
         spec,
         python=Path("/engine/bin/python"),
-        port=30_112,
+        ports=PortBlock(30_112, 30_113),
         key_config_path=Path("/data/logs/backend-1/start-1.yaml"),
         weight_version="draftmill-1-1-abc",
         api_key=KEY,
@@ -52,7 +53,7 @@ def test_argv_is_exact_and_its_names_are_whole() -> None:
         ),
         *("--chunked-prefill-size", "-1", "--dtype", "bfloat16", "--reasoning-parser", "qwen3"),
         *("--tool-call-parser", "hermes", "--cuda-graph-bs-decode", "1", "2", "--disable-radix-cache"),
-        *("--host", "127.0.0.1", "--port", "30112", "--weight-version", "draftmill-1-1-abc"),
+        *("--host", "127.0.0.1", "--port", "30112", "--nccl-port", "30113", "--weight-version", "draftmill-1-1-abc"),
     )
 
 
@@ -68,7 +69,7 @@ def test_a_config_file_that_sglang_would_ignore_is_refused() -> None:
         build_command(
             LaunchSpec(model_path="/m"),
             python=Path("p"),
-            port=1,
+            ports=PortBlock(1, 2),
             key_config_path=Path("key.conf"),
             weight_version="w",
             api_key=KEY,
@@ -77,7 +78,7 @@ def test_a_config_file_that_sglang_would_ignore_is_refused() -> None:
         build_command(
             LaunchSpec(model_path="/m"),
             python=Path("p"),
-            port=1,
+            ports=PortBlock(1, 2),
             key_config_path=Path("k.yaml"),
             weight_version="w",
             api_key="-x",

@@ -1,7 +1,6 @@
 """Processes and ports by themselves: who is who, the worker's end, what is free."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -10,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from db.errors import Unavailable
 from inference.backends.host.identity import Identity, find_leader, identity_of, is_alive, marker_of
 from inference.backends.host.process import ServerProcess, ask_interpreter, spawn_worker, wait_gone
-from inference.backends.launch import ports
 
 PYTHON = Path(sys.executable)
 SLEEP = [sys.executable, "-c", "import time; time.sleep(120)"]
@@ -103,23 +100,3 @@ def test_an_interpreter_that_hangs_or_is_none_is_told() -> None:
     assert (code, said) == (-1, "no answer within 0 s")
     with pytest.raises(OSError):
         ask_interpreter(Path("/nonexistent/python"), "")
-
-
-def test_a_port_that_something_holds_is_not_free_and_its_holder_is_named() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        assert not ports.is_free(port)
-        assert f"pid {os.getpid()}" in ports.holder(port)
-    assert ports.is_free(port)
-
-
-def test_no_port_is_given_twice_and_none_left_is_an_error_with_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    picked = {ports.pick_port(()) for _ in range(5)}
-    assert all(ports.FIRST <= port < ports.LAST for port in picked)
-    assert ports.pick_port(picked) not in picked
-    monkeypatch.setattr(ports, "is_free", lambda _: False)
-    with pytest.raises(Unavailable) as error:
-        ports.pick_port(())
-    assert error.value.code == "no_free_port"

@@ -2,7 +2,7 @@
 
 Rules that the command keeps:
 - full flag names only: argparse's abbreviations are on in SGLang, and some are ambiguous;
-- loopback, our own port, a weight version of its own for each start, by which an answer proves which process gave it;
+- loopback, our own ports, a weight version of its own for each start, by which an answer proves which process gave it;
 - the API key goes into a `--config` file (0600, two-token form, `.yaml`: SGLang ignores `--config=FILE` silently), so that
   it shows neither in `ps` nor in what people see of the command;
 - no proxy variable reaches the child: its warm-up would ask the proxy for 127.0.0.1 and kill the server after two minutes.
@@ -16,7 +16,7 @@ from pathlib import Path
 from inference.backends import engine
 from inference.backends.host.identity import START_VARIABLE
 from inference.backends.launch.flags import flag_argv
-from inference.backends.launch.ports import LOOPBACK
+from inference.backends.launch.ports import LOOPBACK, PortBlock
 from inference.backends.launch.spec import LaunchSpec, is_hub_id
 
 SHIM = Path(engine.__file__).parent / "shim"
@@ -38,13 +38,15 @@ class LaunchCommand:
     env: dict[str, str]
     config_text: str
     shown: tuple[str, ...]
+    shown_env: dict[str, str]
+    """What we add to the environment, for people: no secret, and nothing that was there before"""
 
 
 def build_command(
     spec: LaunchSpec,
     *,
     python: Path,
-    port: int,
+    ports: PortBlock,
     key_config_path: Path,
     weight_version: str,
     api_key: str,
@@ -55,7 +57,7 @@ def build_command(
     Args:
         spec: as asked for; Draftmill's own defaults are added here.
         python: the interpreter that has sglang.
-        port: ours, checked to be free.
+        ports: ours, checked to be free.
         key_config_path: where `config_text` will lie; must end in `.yaml`.
         weight_version: unique to this start.
         api_key: letters and digits only.
@@ -77,12 +79,18 @@ def build_command(
         argv += flag_argv(name, value)
     for name, value in sorted(spec.extra_flags.items()):
         argv += flag_argv(name, value)
-    argv += ["--host", LOOPBACK, "--port", str(port), "--weight-version", weight_version]
+    argv += ["--host", LOOPBACK, "--port", str(ports.http)]
+    if ports.nccl is not None:
+        argv += ["--nccl-port", str(ports.nccl)]
+    argv += ["--weight-version", weight_version]
+    base = os.environ if base_env is None else base_env
+    env = _environment(spec, weight_version, base)
     return LaunchCommand(
         argv=tuple(argv),
-        env=_environment(spec, weight_version, os.environ if base_env is None else base_env),
+        env=env,
         config_text=f'api-key: "{api_key}"\n',
         shown=tuple(argv),
+        shown_env={name: value for name, value in sorted(env.items()) if base.get(name) != value},
     )
 
 

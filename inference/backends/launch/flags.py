@@ -21,7 +21,7 @@ _SWITCHES = (
     "weight_loader_disable_mmap weight_loader_drop_cache_after_load weight_loader_prefetch_checkpoints"
 )
 _WHOLE_NUMBERS = (
-    "attn_cp_size attn_dp_size base_gpu_id cpu_offload_gb cuda_graph_max_bs_decode cuda_graph_max_bs_prefill dcp_size "
+    "attn_cp_size base_gpu_id cpu_offload_gb cuda_graph_max_bs_decode cuda_graph_max_bs_prefill dcp_size "
     "decode_log_interval detokenizer_worker_num dist_timeout ep_num_redundant_experts ep_size gpu_id_step hicache_size "
     "load_snapshot_publish_interval max_mamba_cache_size max_prefill_tokens max_queued_requests moe_dense_tp_size moe_dp_size "
     "num_continuous_decode_steps page_size pp_max_micro_batch_size pp_size speculative_draft_window_size "

@@ -37,6 +37,7 @@ class LaunchSpec(BaseModel):
     )
     tp_size: int | None = Field(None, ge=1, le=1024, description="Tensor parallel size.")
     dp_size: int | None = Field(None, ge=1, le=1024, description="Full replicas behind one port; one node only.")
+    attn_dp_size: int | None = Field(None, ge=1, le=1024, description="Attention data parallelism inside tp_size.")
     nnodes: int | None = Field(None, ge=1, le=1024, description="Nodes of one server; each node's app starts its part.")
     node_rank: int | None = Field(None, ge=0, le=1023)
     dist_init_addr: str | None = Field(None, max_length=255, description="host:port where the nodes meet.")
@@ -97,6 +98,16 @@ class LaunchSpec(BaseModel):
         if nodes > 1 and (self.dp_size or 1) > 1:
             raise ValueError("dp_size above 1 works on one node only: set nnodes to 1, or dp_size to 1")
         return self
+
+    @property
+    def follower(self) -> bool:
+        """Whether it is a node of a server that answers elsewhere: it serves no requests of its own."""
+        return (self.node_rank or 0) > 0
+
+    @property
+    def attention_dp(self) -> bool:
+        """Whether the ranks of attention data parallelism need ports between them."""
+        return (self.attn_dp_size or 1) > 1 or bool(self.extra_flags.get("enable_dp_attention"))
 
     def resolved(self) -> "LaunchSpec":
         """With the defaults that Draftmill adds (those of the CPU engine), so that what is shown is what runs."""

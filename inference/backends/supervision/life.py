@@ -18,7 +18,7 @@ from inference.backends.host.identity import Identity, find_leader
 from inference.backends.host.process import ServerProcess
 from inference.backends.launch.checks import check_interpreter, check_spec
 from inference.backends.launch.command import LaunchCommand, build_command
-from inference.backends.launch.ports import LOOPBACK, pick_port
+from inference.backends.launch.ports import LOOPBACK, reserve
 from inference.backends.launch.spec import LaunchSpec
 from inference.backends.logs.diagnosis import Diagnosis, seen_while_alive
 from inference.backends.logs.phases import ORDER, SPAWNED, PhaseTracker
@@ -142,16 +142,16 @@ def plan_start(settings: Settings, backend: Backend, number: int, ports_in_use: 
     key_file = log.with_suffix(".yaml")
     weight_version = f"draftmill-{backend.id}-{number}-{secrets.token_hex(8)}"
     api_key = secrets.token_hex(24)
-    port = pick_port(ports_in_use)
+    ports = reserve(spec, ports_in_use)
     command = build_command(
-        spec, python=python, port=port, key_config_path=key_file, weight_version=weight_version, api_key=api_key
+        spec, python=python, ports=ports, key_config_path=key_file, weight_version=weight_version, api_key=api_key
     )
     key_file.unlink(missing_ok=True)
     with os.fdopen(os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(command.config_text)
-    url = f"http://{LOOPBACK}:{port}"
+    url = f"http://{LOOPBACK}:{ports.http}"
     gpu_before = None if spec.device == "cpu" else used_mib()
-    new = NewStart(number, command.shown, log, port, weight_version, url, api_key)
+    new = NewStart(number, command.shown, log, ports.http, weight_version, url, api_key)
     return Plan(new, command, spec.startup_limit_s, gpu_before)
 
 
