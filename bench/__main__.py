@@ -1,6 +1,7 @@
 """`make bench`: the table of the README, measured in one run on one machine against one null engine.
 
     python -m bench [--samples 3000] [--tokens 2000] [--no-peers]
+    python -m bench --only-supervision
 
 Ratios between rows are the result; the absolute figures are this machine's.
 """
@@ -17,6 +18,7 @@ from bench.draftmill import whole_path
 from bench.inline import report
 from bench.measure import ROOT, Peak, Row, cpu_of, null_engine
 from bench.peers import specforge, speculators
+from bench.supervision import report as report_supervision
 
 
 def floor(url: str, samples: int, in_flight: int) -> Row:
@@ -42,11 +44,17 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=3000)
     parser.add_argument("--tokens", type=int, default=2000)
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument(
+        "--only-supervision", action="store_true", help="how soon a server's state is known, and what it costs"
+    )
     options = parser.parse_args()
     print(
         f"{options.samples:,} samples of {options.tokens:,} output ids; {os.cpu_count()} cores, Python {platform.python_version()}"
     )
     print(f"load before: {os.getloadavg()[0]:.1f}\n", flush=True)
+    if options.only_supervision:
+        report_supervision()
+        return
     print("| Client | in flight | samples/s | CPU-s per 1,000 samples | peak MB |\n|---|---|---|---|---|", flush=True)
     per_id = start_up = 0.0
     with null_engine(options.tokens) as url:
@@ -61,6 +69,8 @@ def main() -> None:
     print(f"once a worker, not in the table (start, tokenizer, probe): {start_up:.1f} CPU-s")
     print()
     report(options.tokens)
+    print()
+    report_supervision()
 
 
 if __name__ == "__main__":
