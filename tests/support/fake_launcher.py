@@ -17,9 +17,11 @@ Keys of the JSON file:
     steal_port      behave as if another process took the port: errno 98, then hang
     stranger        answer with another weight version
     unhealthy       path: while this file exists, /health is 503
+    sole            path: held by the whole tree while any of it lives; who finds it held notes so in `<path>.overlap`
 """
 
 import argparse
+import fcntl
 import json
 import os
 import signal
@@ -117,6 +119,17 @@ class _Handler(BaseHTTPRequestHandler):
         _say("INFO:     " + format % arguments)
 
 
+def _hold(path: str) -> None:
+    """Children inherit the open file, and with it the lock: it is free again only when the last of the tree is gone."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    os.set_inheritable(descriptor, True)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with Path(f"{path}.overlap").open("a") as file:
+            file.write(f"{os.getpid()} found another\n")
+
+
 def _fork_child(stays: bool) -> None:
     if os.fork() != 0:
         return
@@ -157,6 +170,8 @@ def main() -> None:
     arguments, _ = parser.parse_known_args(sys.argv[2:])
     key = Path(arguments.config).read_text().split('"')[1]
     _say(f"server_args={{'model_path': '{arguments.model_path}', 'api_key': '{key}', 'admin_api_key': None}}")
+    if "sole" in behaviour:
+        _hold(behaviour["sole"])
     if "child" in behaviour:
         _fork_child(behaviour["child"] == "stays")
     term = threading.Event()
