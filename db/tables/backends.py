@@ -148,15 +148,21 @@ class BackendFigure(SQLModel, table=True):
 
 
 class Leftover(SQLModel, table=True):
-    """A process that carries a marker of ours and belongs to no start that we know to run."""
+    """A process tree that carries a marker of ours and belongs to no start that we know to run; kept a while once cleaned."""
 
     __tablename__ = "leftovers"
     id: int | None = Field(default=None, primary_key=True, sa_type=Big)
     marker: str = Field(max_length=120, index=True)
     pid: int
+    """Its main process, or the oldest that is left; with `pid_started` an identity"""
     pid_started: float
     name: str = Field(max_length=200)
+    processes: int = 1
     memory_mib: int | None = None
+    """Resident memory of all its processes"""
+    gpu_mib: int | None = None
+    """GPU memory of all its processes; None: no GPU, or nobody tells"""
     found_at: datetime = Field(default_factory=now, sa_type=UtcTime)
     clean_requested: bool = False
+    cleaned_at: datetime | None = Field(default=None, sa_type=UtcTime)
     message: str = Field(default="", sa_type=Text)

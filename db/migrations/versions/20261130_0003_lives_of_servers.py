@@ -60,9 +60,12 @@ def upgrade() -> None:
     sa.Column('pid', sa.Integer(), nullable=False),
     sa.Column('pid_started', sa.Float(), nullable=False),
     sa.Column('name', sa.String(length=200), nullable=False),
+    sa.Column('processes', sa.Integer(), nullable=False),
     sa.Column('memory_mib', sa.Integer(), nullable=True),
+    sa.Column('gpu_mib', sa.Integer(), nullable=True),
     sa.Column('found_at', db.types.UtcTime(), nullable=False),
     sa.Column('clean_requested', sa.Boolean(), nullable=False),
+    sa.Column('cleaned_at', db.types.UtcTime(), nullable=True),
     sa.Column('message', sa.Text(), nullable=False),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_leftovers')),
     sqlite_autoincrement=True
