@@ -5,11 +5,15 @@ reading. That file may hold the key (SGLang prints its arguments); nothing read 
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from db.tables import BackendStart
+from inference.backends.logs.following import ANSI as _ANSI
+from inference.backends.logs.following import LogFollower
+from inference.backends.logs.keeping import log_root
 from inference.settings import Settings
+
+__all__ = ["LogFollower", "clean_line", "last_lines", "log_file", "log_root", "read_from", "read_tail", "redact"]
 
 MAX_LINE = 4_000
 """Characters of one line that are shown; SGLang's `server_args=` line alone has 12,000."""
@@ -17,7 +21,6 @@ MAX_LINE = 4_000
 MAX_TAIL_BYTES = 4 * 1024 * 1024
 MASK = "***"
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SECRETS = (
     re.compile(r"""((?:admin[-_])?api[-_]key["']?\s*[=:]\s*["']?)(?!None\b|null\b)[^\s"',}\])]+""", re.IGNORECASE),
@@ -93,47 +96,6 @@ def log_file(settings: Settings, start: BackendStart | None) -> Path | None:
     if not path.is_relative_to(log_root(settings)) or not path.is_file():
         return None
     return path
-
-
-def log_root(settings: Settings) -> Path:
-    """The folder of all server logs."""
-    return (settings.data_dir / "logs").resolve()
-
-
-class LogFollower:
-    """Reads a growing log in bounded bites, for the machine's eyes: progress bars as a line for each state, not redacted.
-
-    Args:
-        path: the log; it need not exist yet.
-        from_end: bytes before the end to start at; None starts at the beginning.
-    """
-
-    BITE = 1024 * 1024
-
-    def __init__(self, path: Path, from_end: int | None = None) -> None:
-        self._path = path
-        self._rest = b""
-        self.offset = 0
-        if from_end is not None and path.exists():
-            self.offset = max(0, path.stat().st_size - from_end)
-
-    def read(self, bites: int = 4) -> Iterator[str]:
-        """The lines that were finished since the last call; a flood is taken in over several calls."""
-        if not self._path.exists():
-            return
-        with self._path.open("rb") as file:
-            file.seek(self.offset)
-            for _ in range(bites):
-                raw = file.read(self.BITE)
-                if not raw:
-                    return
-                self.offset += len(raw)
-                lines = (self._rest + raw).replace(b"\r", b"\n").split(b"\n")
-                self._rest = lines.pop()[-64 * 1024 :]
-                for line in lines:
-                    if line:
-                        text = line[: 16 * 1024].decode("utf-8", "replace")
-                        yield _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def last_lines(path: Path, count: int) -> list[str]:
