@@ -57,6 +57,8 @@ class FiguresView(View):
     kv_usage: float | None = None
     tokens_per_s: float | None = None
     cache_hit: float | None = None
+    stale_s: float | None = None
+    """How old they were when they were read; None where the source does not tell"""
 
 
 class BreakerView(View):

@@ -145,6 +145,17 @@ class SglangClient:
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, timeout_s: float = 60.0
     ) -> Any:
         """Any other endpoint: its JSON, or None for an empty body. Raises GenerateError."""
+        answer = await self._ask(method, path, body, timeout_s)
+        try:
+            return orjson.loads(answer) if answer else None
+        except orjson.JSONDecodeError:
+            raise GenerateError("malformed", 200, f"{path} answered something that is not JSON.") from None
+
+    async def text(self, path: str, *, timeout_s: float = 10.0) -> str:
+        """An endpoint that answers in plain text (`/metrics`). Raises GenerateError."""
+        return (await self._ask("GET", path, None, timeout_s)).decode("utf-8", "replace")
+
+    async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None, timeout_s: float) -> bytes:
         content = None if body is None else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
         url = to_url(f"{self.base_url}{path}")
         try:
@@ -156,10 +167,7 @@ class SglangClient:
             raise _gone(self.base_url, lost, None) from lost
         if status != OK:
             raise refusal(status, answer)
-        try:
-            return orjson.loads(answer) if answer else None
-        except orjson.JSONDecodeError:
-            raise GenerateError("malformed", 200, f"{path} answered something that is not JSON.") from None
+        return answer
 
     async def _info(self, path: str, old_path: str) -> dict[str, Any]:
         try:

@@ -107,7 +107,8 @@ class Knobs:
     `health`: "ok" (200, empty body), "starting" or "busy" (503), "hang", a status code, or "body:<text>" (200 with that body).
     `ready`: the same for `/ready`; None follows `health`. `missing`: paths that answer 404. `batch`: whether lists of prompts
     are served. `echo_prompt_ids`: whether `return_prompt_token_ids` is honoured. `abort_by_prefix`: the other world of
-    `/abort_request`. `die_after`: dies at the n-th prompt. `death_delay`: how long it hangs before it dies.
+    `/abort_request`. `loads`: the answer of `/v1/loads` instead of its own. `metrics`: the text of `/metrics`, which is not there
+    without. `die_after`: dies at the n-th prompt. `death_delay`: how long it hangs before it dies.
     """
 
     health: str | int = "ok"
@@ -122,3 +123,5 @@ class Knobs:
     disconnect_grace: float = 0.02
     draining: bool = False
     token_time: float = 0.0
+    loads: object = None
+    metrics: str | None = None

@@ -69,6 +69,8 @@ class Routes:
             return Response()
         if path in {"/health", "/ready", "/ping"}:
             return await self._health(path)
+        if path == "/metrics" and knobs.metrics is not None:
+            return Response(200, knobs.metrics.encode(), "text/plain; version=1.0.0; charset=utf-8")
         if path in (simple := self._simple()):
             return simple[path]
         reply = await chat.answer(self.model, path, _json(request)) if path in POST_ONLY else None
@@ -90,7 +92,7 @@ class Routes:
             "/model_info": Response.of(facts.model_info()),
             "/server_info": Response.of(facts.server_info(self.port)),
             "/v1/models": Response.of({"object": "list", "data": [{**entry, "max_model_len": facts.context_length}]}),
-            "/v1/loads": Response.of(self._loads()),
+            "/v1/loads": Response.of(self.model.knobs.loads or self._loads()),
             "/flush_cache": Response(200, CACHE_FLUSHED),
             "/": Response(200, b"SGLang is running", "text/plain; charset=utf-8"),
         }
