@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -12,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from db.engine import Database
 from db.tables import Backend, Run, RunCategory
+from db.types import now
 
 BUCKETS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -29,6 +31,7 @@ class DatabaseFigures(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The figures as they stand."""
         backends = GaugeMetricFamily("draftmill_backends", "Backends by observed state.", labels=["state"])
+        yield from _backends(self._db)
         runs = GaugeMetricFamily("draftmill_runs", "Runs by state.", labels=["state"])
         samples = GaugeMetricFamily("draftmill_samples", "Samples of a run by state.", labels=["run", "state"])
         tokens = GaugeMetricFamily("draftmill_tokens", "Tokens of a run's done samples.", labels=["run", "kind"])
@@ -48,6 +51,45 @@ class DatabaseFigures(Collector):
         yield from (backends, runs, samples, tokens)
 
 
+def _backends(db: Database) -> Iterator[GaugeMetricFamily]:
+    """Each backend as its row has it. Figures that nobody renewed for a while are left out: a gap is true, a last value is not."""
+    labels = ["backend"]
+    up = GaugeMetricFamily("draftmill_backend_up", "1 where a backend is ready.", labels=labels)
+    state = GaugeMetricFamily("draftmill_backend_state", "1 for the observed state.", labels=[*labels, "state"])
+    crashes = GaugeMetricFamily("draftmill_backend_crashes", "Crashes in a row.", labels=labels)
+    breaker = GaugeMetricFamily(
+        "draftmill_backend_breaker", "1 for the state of the breaker before it.", labels=[*labels, "state"]
+    )
+    gauges = {
+        name: GaugeMetricFamily(f"draftmill_backend_{name}", text, labels=labels) for name, text in _GAUGES.items()
+    }
+    with db.read() as session:
+        rows = list(session.exec(select(Backend).order_by(Backend.name)))
+    for row in rows:
+        up.add_metric([row.name], float(row.observed_state == "ready"))
+        state.add_metric([row.name, row.observed_state], 1.0)
+        crashes.add_metric([row.name], row.crashes)
+        breaker.add_metric([row.name, (row.breaker or {}).get("state", "closed")], 1.0)
+        figures = row.figures or {}
+        if not figures or (now() - datetime.fromisoformat(figures["at"])).total_seconds() > OLD_S:
+            continue
+        for name, gauge in gauges.items():
+            value = figures.get(_FIGURE_OF.get(name, name))
+            if value is not None:
+                gauge.add_metric([row.name], value)
+    yield from (up, state, crashes, breaker, *gauges.values())
+
+
+OLD_S = 90.0
+"""The supervisor renews a living server's figures every 30 s at least."""
+_GAUGES = {
+    "running": "Requests that the server runs.",
+    "queued": "Requests that wait in the server.",
+    "kv_usage": "Share of the KV cache in use, 0 to 1.",
+    "tokens_per_second": "Tokens that the server generates a second.",
+    "cache_hit": "Share of prompt tokens found in the prefix cache, 0 to 1.",
+}
+_FIGURE_OF = {"tokens_per_second": "tokens_per_s"}
 _STATES = ("pending", "in_flight", "done", "failed", "skipped", "flagged")
 _TOKENS = ("prompt_tokens", "completion_tokens")
 

@@ -8,6 +8,7 @@ API = "/api/v1"
 def all_routers() -> list[APIRouter]:
     """Every router of the REST interface, and the log-in."""
     from api.routes import (
+        backend_figures,
         backend_logs,
         backends,
         exports,
@@ -22,7 +23,20 @@ def all_routers() -> list[APIRouter]:
         users,
     )
 
-    modules = (users, backends, backend_logs, tokens, prompt_sets, runs, samples, reviews, tags, exports, system)
+    modules = (
+        users,
+        backends,
+        backend_figures,
+        backend_logs,
+        tokens,
+        prompt_sets,
+        runs,
+        samples,
+        reviews,
+        tags,
+        exports,
+        system,
+    )
     api = APIRouter(prefix=API)
     for module in modules:
         api.include_router(module.router)

@@ -10,7 +10,7 @@ from tests.support.tiny_tokenizers import make_tokenizer
 PROMISED = """
 GET /me | GET /users | POST /users | PATCH /users/{} | DELETE /users/{} | POST /users/{}/tokens
 GET /backends | POST /backends | GET /backends/{} | PATCH /backends/{} | DELETE /backends/{} | POST /backends/{}/{}
-GET /backends/{}/logs | GET /backends/{}/logs/stream | GET /backends/{}/events
+GET /backends/{}/logs | GET /backends/{}/logs/stream | GET /backends/{}/events | GET /backends/{}/figures
 GET /token-formats | GET /token-formats/suggest | GET /flags | POST /render | POST /segment
 GET /prompt-sets | POST /prompt-sets | GET /prompt-sets/{} | GET /prompt-sets/{}/prompts | GET /prompt-sets/{}/errors
 DELETE /prompt-sets/{}
