@@ -5,14 +5,35 @@ the last resort.
 """
 
 import re
-import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from inference.backends.logs.failures import KNOWN_FAILURES, Known
+from inference.backends.logs.endings import Ending, by_exit_code
+from inference.backends.logs.failures import KNOWN_FAILURES
+from inference.backends.logs.known.failure import Known
 
-CONTEXT_LINES = 6
+AFTER = 6
+"""Lines shown below the one that tells."""
+
 MAX_SHOWN = 12
+MAX_LINE = 600
+MAX_GROUP = 200
+"""Characters of a piece of the log in a sentence; argparse lists every choice there is."""
+
+BLOCK_LINES = 40
+"""So far above the telling line the beginning of its block is looked for."""
+
+WORK_SINCE = 100
+"""So many batches after a line say that it ended nothing: the other ranks of a dying server come to fewer."""
+
+_TRACEBACK_END = re.compile(r"^(?:\[[^\]]*\] )?(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)|[A-Z]\w+Error)\b.*")
+_BATCH = re.compile(r"\b(?:Prefill|Decode) batch\b")
+_NOT_READ = re.compile(
+    r"Ignore import error|/v1/responses\) disabled"  # speak of errors in every good start
+    r"|server_args=|HTTP/\d\.\d\" \d{3}|\b(?:Prefill|Decode) batch\b|remaining_rids="
+    r"|\[http_server\] Error:|\b(?:Receive|Finish)(?: OpenAI)?: obj="  # a client's request, in the client's words
+)
+"""Lines in which no failure is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +51,12 @@ class Diagnosis:
         return {"code": self.code, "summary": self.summary, "cure": self.cure, "lines": self.lines}
 
 
-_TRACEBACK_END = re.compile(r"^(?:\[[^\]]*\] )?(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)|[A-Z]\w+Error)\b.*")
-_HARMLESS = re.compile(r"Ignore import error|/v1/responses\) disabled")
-"""Lines that speak of errors in every good start."""
-_SHOWN_WHILE_ALIVE = frozenset({"disk_full", "gated_model", "hub_unreachable", "nccl", "port_in_use", "jit_build"})
-
-
-_HANGING = tuple(known for known in KNOWN_FAILURES if known.code in _SHOWN_WHILE_ALIVE)
-_HANGING_HINTS = ("Error", "rror ", "error:", "Errno", "space left", "connect", "retries", "offline", "restricted", "imeout", "in use", "ninja", "Ninja", "fatal")  # fmt: skip
+_HANGING = tuple(known for known in KNOWN_FAILURES if known.hangs)
+_HANGING_HINTS = (
+    "Error", "rror ", "error:", "Errno", "space left", "connect", "retries", "offline", "restricted", "imeout", "in use",
+    "inja", "fatal", "gated", "NotFound", "Not Found", "not a local", "quota", "free disk", "shared memory", "out after",
+    "trust_remote", "custom code", "execute the", "resolution", "nccl", "nvcc", "CUDA_HOME", "Too Many", "size", "timed out",
+)  # fmt: skip
 """A line without any of these tells of none of them: a test of substrings costs a hundredth of one of patterns."""
 
 
@@ -50,69 +69,88 @@ def diagnose(lines: Sequence[str], exit_code: int | None, *, ever_ready: bool, k
         ever_ready: whether it had answered a real request before.
         known_exit: False for a server that was not our child, whose code nobody could collect.
     """
-    found = search(lines)
+    found = search(lines, ever_ready=ever_ready)
     if found is not None:
         return found
-    ended = _how(exit_code, known_exit=known_exit)
-    shown = [line for line in lines if _HARMLESS.search(line) is None][-MAX_SHOWN:]
-    if exit_code == 2 and not ever_ready:  # noqa: PLR2004  (argparse's)
-        return Diagnosis(
-            "bad_arguments", f"SGLang refused its arguments ({ended}).", "See the last lines.", True, shown
-        )
-    error = next((line for line in reversed(lines) if _TRACEBACK_END.match(line)), None)
-    if exit_code == 1 and not ever_ready:
-        summary = f"SGLang gave up before it was ready ({ended}){': ' + error[:300] if error else ''}."
-        return Diagnosis("startup_error", summary, "See the lines; correct the launch.", True, shown)
-    if exit_code == 0:
-        return Diagnosis(
-            "ended_itself", "The server shut down in order, but not because Draftmill asked.",
-            "Somebody sent SIGTERM to it: see who, or stop it here instead.", False, shown,
-        )  # fmt: skip
-    if exit_code in {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT} or exit_code is None:
-        return Diagnosis(
-            "killed", f"The server was killed from outside ({ended}): its log ends without a word of it.",
-            "Most often the kernel, for want of memory (see `dmesg`), or a person.", False, shown,
-        )  # fmt: skip
-    summary = f"The server ended ({ended}){': ' + error[:300] if error else ''}."
-    return Diagnosis("crashed", summary, "See the lines.", False, shown)
+    ending = Ending(exit_code, known_exit, ever_ready, last_error(lines), lines)
+    code, summary, cure, permanent = by_exit_code(ending)
+    shown = [line[:MAX_LINE] for line in lines if _NOT_READ.search(line) is None][-MAX_SHOWN:]
+    return Diagnosis(code, summary, cure, permanent, shown)
 
 
 def seen_while_alive(line: str) -> Diagnosis | None:
     """The known failure that this line tells of, if it is one that leaves the process hanging; cheap for all other lines."""
     if not any(hint in line for hint in _HANGING_HINTS):
         return None
-    return _first([line], _HANGING)
+    return _first([line], _HANGING, ever_ready=False)
 
 
-def search(lines: Sequence[str]) -> Diagnosis | None:
-    """The most telling known failure that the lines hold."""
-    return _first(lines, KNOWN_FAILURES)
+def search(lines: Sequence[str], *, ever_ready: bool = False) -> Diagnosis | None:
+    """The most telling known failure that the lines hold.
+
+    Args:
+        lines: cleaned and redacted.
+        ever_ready: whether the server had been ready: some failures can only happen before.
+    """
+    return _first(lines, KNOWN_FAILURES, ever_ready=ever_ready)
 
 
-def _first(lines: Sequence[str], table: Sequence[Known]) -> Diagnosis | None:
+def last_error(lines: Sequence[str]) -> str | None:
+    """The line that ends the last traceback."""
+    return next((line for line in reversed(lines) if _TRACEBACK_END.match(line) and not _NOT_READ.search(line)), None)
+
+
+def _first(lines: Sequence[str], table: Sequence[Known], *, ever_ready: bool) -> Diagnosis | None:
+    candidates = list(_candidates(lines))
     for known in table:
-        for index, line in enumerate(lines):
-            match = known.pattern.search(line)
-            if match is None or _HARMLESS.search(line) is not None:
+        if known.only_before_ready and ever_ready:
+            continue
+        for index in reversed(candidates) if known.block else candidates:
+            match = known.search(lines[index])
+            if match is None or _meant_otherwise(known, lines[:index]):
                 continue
-            groups = [group or "?" for group in match.groups()]
-            summary, cure = known.summary.format(*groups), known.cure.format(*groups)
-            return Diagnosis(known.code, summary, cure, known.permanent, _around(lines, index))
+            groups = [(group or "?")[:MAX_GROUP] for group in match.groups()]
+            error = (_error_below(lines, index) or "see the lines")[:MAX_GROUP]
+            return Diagnosis(
+                known.code,
+                known.summary.format(*groups, error=error.rstrip(".")),
+                known.cure.format(*groups),
+                known.permanent,
+                _shown(known, lines, index),
+            )
     return None
 
 
-def _around(lines: Sequence[str], index: int) -> list[str]:
-    start = max(0, index - CONTEXT_LINES + 1)
-    shown = [line for line in lines[start : index + CONTEXT_LINES + 1] if _HARMLESS.search(line) is None]
-    return [line[:600] for line in shown][-MAX_SHOWN:]
+def _candidates(lines: Sequence[str]) -> Iterator[int]:
+    """The lines to look at: those that can tell of an end at all."""
+    batches = sum(1 for line in lines if _BATCH.search(line))
+    for index, line in enumerate(lines):
+        if _BATCH.search(line):
+            batches -= 1
+        if batches < WORK_SINCE and _NOT_READ.search(line) is None:
+            yield index
 
 
-def _how(exit_code: int | None, *, known_exit: bool) -> str:
-    if exit_code is None:
-        return "exit code unknown" if known_exit else "exit code unknown: it was not our child any more"
-    if exit_code < 0:
-        try:
-            return f"signal {signal.Signals(-exit_code).name}"
-        except ValueError:
-            return f"signal {-exit_code}"
-    return f"exit code {exit_code}"
+def _meant_otherwise(known: Known, above: Sequence[str]) -> bool:
+    return known.unless is not None and any(re.search(known.unless, line) for line in above)
+
+
+def _shown(known: Known, lines: Sequence[str], index: int) -> list[str]:
+    start, end = max(0, index - known.before), index + AFTER + 1
+    chosen = list(lines[start:end])
+    if known.block is not None:
+        above = range(index, max(-1, index - BLOCK_LINES), -1)
+        start = next((number for number in above if re.search(known.block, lines[number])), start)
+        chosen = [*lines[start : min(index, start + MAX_SHOWN - 1)], lines[index]]
+    elif known.traceback and (last := _traceback_end(lines, index)) is not None:
+        chosen = [lines[index], *lines[max(index + 1, last - MAX_SHOWN + 2) : last + 1]]
+    return [line[:MAX_LINE] for line in chosen if line == lines[index] or _NOT_READ.search(line) is None][:MAX_SHOWN]
+
+
+def _traceback_end(lines: Sequence[str], index: int) -> int | None:
+    return next((number for number in range(index + 1, len(lines)) if _TRACEBACK_END.match(lines[number])), None)
+
+
+def _error_below(lines: Sequence[str], index: int) -> str | None:
+    end = _traceback_end(lines, index)
+    return lines[end] if end is not None else None

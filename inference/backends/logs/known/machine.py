@@ -1,0 +1,170 @@
+"""The machine is at fault: its GPUs, driver, disks, ports, limits, compilers, or the engine's installation."""
+
+from inference.backends.logs.known.failure import Known
+
+MACHINE = (
+    Known(
+        "port_in_use",
+        r"\[Errno 98\] error while attempting to bind on address \('([^']+)', (\d+)\)|Port is already in use\. dist_init_port",
+        "Another process took the port between our check and the server's bind (SGLang binds only after loading).",
+        "Nothing to change: the next start takes another port. If it recurs, end what takes ports on this machine.",
+        "[t] ERROR:    [Errno 98] error while attempting to bind on address ('127.0.0.1', 30100): address already in use",
+        hangs=True,
+    ),
+    Known(
+        "inner_port_in_use",
+        r"EADDRINUSE|[Aa]ddress already in use|bootstrap_port \d+ is already in use",
+        "Another process holds a port that the server needs for itself (between its ranks, or for NCCL).",
+        "Start it again: it takes other ports, unless launch.dist_init_addr names one; then name a free one.",
+        "RuntimeError: The server socket has failed to listen on any local network address. port: 29500, name: EADDRINUSE",
+        hangs=True,
+    ),
+    Known(
+        "disk_full",
+        r"No space left on device|Disk quota exceeded|Not enough free disk space to download",
+        "A disk is full.",
+        "Free space where the model cache, the temporary folder and Draftmill's data lie.",
+        "OSError: [Errno 28] No space left on device",
+        permanent=True,
+        hangs=True,
+    ),
+    Known(
+        "read_only_disk",
+        r"\[Errno 30\] Read-only file system(?:: '([^']+)')?",
+        "SGLang wants to write to a file system that is read-only ({0}).",
+        "Let its cache folders (HF_HOME, TRITON_CACHE_DIR, the temporary folder) lie where it may write.",
+        "OSError: [Errno 30] Read-only file system: '/root/.cache'",
+        permanent=True,
+    ),
+    Known(
+        "driver_mismatch",
+        r"Driver/library version mismatch|cudaErrorSystemDriverMismatch|system has unsupported display driver / cuda driver combination",
+        "The NVIDIA driver's parts in the kernel and in the libraries are of different versions (an upgrade without a reboot).",
+        "Reboot the machine, or load the driver's kernel modules anew.",
+        "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported display driver / cuda driver "
+        "combination",
+        permanent=True,
+        only_before_ready=True,
+    ),
+    Known(
+        "driver_too_old",
+        r"NVIDIA driver on your system is too old|CUDA driver version is insufficient for CUDA runtime version"
+        r"|forward compatibility was attempted on non supported HW|device kernel image is invalid|unsupported toolchain",
+        "The NVIDIA driver is too old for the CUDA version that SGLang's torch was built with.",
+        "Upgrade the driver, or install an engine that was built for an older CUDA.",
+        "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",
+        permanent=True,
+        only_before_ready=True,
+    ),
+    Known(
+        "gpu_not_supported",
+        r"no kernel image is available for execution on the device|is not compatible with the current PyTorch installation",
+        "The engine was built without kernels for this kind of GPU.",
+        "Use an SGLang and torch that support this GPU's compute capability, or another GPU.",
+        "torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device",
+        permanent=True,
+    ),
+    Known(
+        "no_gpu",
+        r"RuntimeError: (?:No CUDA GPUs are available|Found no NVIDIA driver)|No accelerator \((?:CUDA|cuda)"
+        r"|Torch not compiled with CUDA enabled|CUDA error: no CUDA-capable device is detected",
+        "There is no GPU that SGLang can use.",
+        'Set launch.device to "cpu" for the CPU engine, or check the driver with `nvidia-smi`.',
+        "RuntimeError: No CUDA GPUs are available",
+        permanent=True,
+    ),
+    Known(
+        "gpu_busy",
+        r"CUDA-capable device\(s\) is/are busy or unavailable",
+        "The GPU does not let a second process in (exclusive mode), or is being reset.",
+        "End the process that holds it, or choose another GPU.",
+        "torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+    ),
+    Known(
+        "gpu_lost",
+        r"GPU is lost|fallen off the bus|uncorrectable (?:NVLink|ECC) error|Unable to determine the device handle for GPU|NVRM: Xid",
+        "A GPU has failed: it no longer answers, or its memory is damaged.",
+        "Look at `nvidia-smi` and the kernel log; the GPU needs a reset, the machine a reboot, or the card to be replaced.",
+        "torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered",
+    ),
+    Known(
+        "nccl_timeout",
+        r"Watchdog caught collective operation timeout|wait timeout after \d+ ?ms|Timed out after \d+ seconds waiting for clients"
+        r"|DistStoreError|client socket has timed out|torch\.distributed.*[Tt]imeout",
+        "A rank waited for the others in vain (NCCL).",
+        "See whether a rank ended earlier in the log; with several nodes, start all of them, and check that launch.dist_init_addr "
+        "can be reached from each.",
+        "[rank0]:[E] ProcessGroupNCCL.cpp:616 [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2)",
+        hangs=True,
+    ),
+    Known(
+        "nccl",
+        r"NCCL error|ncclSystemError|ncclInternalError|ncclUnhandledCudaError|ncclRemoteError|DistBackendError|Gloo connectFullMesh failed",
+        "The GPUs could not talk to each other (NCCL).",
+        "Check that all GPUs are free and, with several nodes, that launch.dist_init_addr can be reached from each of them; in a "
+        "container RAISE the shared memory (--shm-size).",
+        "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:94, unhandled system error",
+        hangs=True,
+    ),
+    Known(
+        "too_many_open_files",
+        r"Too many open files|\[Errno 24\]",
+        "The server ran into the limit of open files.",
+        "RAISE the limit for Draftmill (`ulimit -n 65536`, or LimitNOFILE= in its service), which servers inherit.",
+        "OSError: [Errno 24] Too many open files",
+        permanent=True,
+    ),
+    Known(
+        "too_many_processes",
+        r"can't start new thread|pthread_create failed|fork: retry: Resource temporarily unavailable|BlockingIOError: \[Errno 11\]",
+        "The server ran into the limit of processes and threads.",
+        "RAISE the limit (`ulimit -u`, or TasksMax= in the service, or --pids-limit of the container).",
+        "RuntimeError: can't start new thread",
+    ),
+    Known(
+        "flashinfer_missing",
+        r"[Cc]annot find flashinfer package|flashinfer.*(?:is not installed|to be installed|please install)|No module named 'flashinfer"
+        r"|flashinfer_python with minimum required version .* is not installed",
+        "The attention kernels of FlashInfer are not installed in the engine.",
+        "Install flashinfer into the engine's environment, or choose another launch.attention_backend (triton, fa3).",
+        "ModuleNotFoundError: No module named 'flashinfer'",
+        permanent=True,
+    ),
+    Known(
+        "package_too_old",
+        r"(\S+) is installed with version (\S+), which is less than the minimum required version (\S+?)\.? ",
+        "The engine has {0} {1}, and this SGLang needs {2}.",
+        "Install the engine anew, so that its packages fit together.",
+        "Exception: sglang-kernel is installed with version 0.3.1, which is less than the minimum required version 0.4.0. Please",
+        permanent=True,
+    ),
+    Known(
+        "jit_build",
+        r"ninja: build stopped|fatal error: .*: No such file or directory|nvcc fatal|Ninja is required|Could not find nvcc"
+        r"|CUDA_HOME environment variable is not set|Error building extension '|catastrophic error: |PTXASError|ptxas fatal",
+        "Compiling a kernel failed.",
+        "Install the CUDA toolkit (nvcc, headers, ninja) that fits torch's, or choose another launch.attention_backend.",
+        "ninja: build stopped: subcommand failed.",
+        permanent=True,
+        hangs=True,
+        block=r"^FAILED: ",
+    ),
+    Known(
+        "module_missing",
+        r"ModuleNotFoundError: No module named '([^']+)'",
+        "The engine's environment lacks the Python module {0}.",
+        "Run `make engine` again, or correct DRAFTMILL_SGLANG_PYTHON.",
+        "ModuleNotFoundError: No module named 'sgl_kernel'",
+        permanent=True,
+        only_before_ready=True,
+    ),
+    Known(
+        "library_missing",
+        r"ImportError: (\S+?): (?:cannot open shared object file|undefined symbol)|version `(GLIBC\S*)' not found",
+        "A library that the engine needs is missing or of another version.",
+        "Install the engine anew with packages that fit this machine's system and CUDA libraries.",
+        "ImportError: libcudart.so.12: cannot open shared object file: No such file or directory",
+        permanent=True,
+        only_before_ready=True,
+    ),
+)
