@@ -11,6 +11,7 @@ Keys of the JSON file, at the start:
     say             lines to print first
     asks            ask a question on stdin, and give up where nobody answers
     child           fork a child that ignores SIGTERM and, if "stays", outlives its parent
+    sole            path: held by the whole tree while any of it lives; who finds it held notes so in `<path>.overlap`
     flood           lines printed before the port opens
     load_s          seconds of "loading weights"
     hang_at         stand still for ever at: start, init, loading, warm_up (the port is not open yet)
@@ -33,6 +34,7 @@ And `absent`: paths that it does not have (/ready, /v1/loads).
 """
 
 import argparse
+import fcntl
 import json
 import os
 import signal
@@ -65,6 +67,17 @@ def install(folder: Path, **behaviour: object) -> Path:
 def behave(folder: Path, **behaviour: object) -> None:
     """Change how the next start behaves."""
     (folder / "behaviour.json").write_text(json.dumps(behaviour))
+
+
+def _hold(path: str) -> None:
+    """Children inherit the open file, and with it the lock: it is free again only when the last of the tree is gone."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    os.set_inheritable(descriptor, True)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with Path(f"{path}.overlap").open("a") as file:
+            file.write(f"{os.getpid()} found another\n")
 
 
 def _fork_child(stays: bool) -> None:
@@ -187,6 +200,8 @@ def main() -> None:
     arguments, _ = parser.parse_known_args(sys.argv[2:])
     key = Path(arguments.config).read_text().split('"')[1]
     say(f"server_args={{'model_path': '{arguments.model_path}', 'api_key': '{key}', 'admin_api_key': None}}")
+    if "sole" in behaviour:
+        _hold(behaviour["sole"])
     if "child" in behaviour:
         _fork_child(behaviour["child"] == "stays")
     term = threading.Event()
