@@ -50,6 +50,17 @@ def test_a_server_is_known_by_pid_start_time_and_marker(server: ServerProcess) -
     taken.close()
 
 
+def test_a_stranger_with_the_pid_of_a_server_of_the_same_second_is_not_taken_for_it() -> None:
+    """Start times are compared with a tolerance, since clocks are set; an environment without our marker decides."""
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
+    ) as other:
+        identity = identity_of(other.pid)
+        assert identity is not None
+        assert ServerProcess.adopt(identity, "draftmill-00000000-1-1-0123456789abcdef") is None
+        other.communicate(b"\n")
+
+
 def test_the_end_of_a_child_is_seen_and_its_code_kept(server: ServerProcess) -> None:
     assert server.reap() is None
     assert server.terminate()

@@ -108,11 +108,18 @@ def is_alive(identity: Identity) -> bool:
     return found is not None and abs(found.started - identity.started) < CLOCK_TOLERANCE_S
 
 
+def environment_of(pid: int) -> bytes | None:
+    """A process's environment as it was started with; None where it is gone or we may not read it."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return None
+
+
 def marker_of(pid: int) -> str | None:
     """The start marker in a process's environment; None where it has none or we may not read it."""
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
+    environment = environment_of(pid)
+    if environment is None:
         return None
     prefix = START_VARIABLE.encode() + b"="
     for entry in environment.split(b"\0"):

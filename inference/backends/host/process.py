@@ -22,6 +22,7 @@ from inference.backends.host.identity import (
     CLOCK_TOLERANCE_S,
     Identity,
     Member,
+    environment_of,
     group_of,
     identity_of,
     is_alive,
@@ -86,6 +87,8 @@ class ServerProcess:
             return None
         seen = marker_of(identity.pid)
         if seen is None:
+            if marker and environment_of(identity.pid):  # it can be read and bears no marker: never one of ours
+                return None
             if abs(found.started - identity.started) >= CLOCK_TOLERANCE_S:
                 return None
         elif seen != marker or session_of(identity.pid) != identity.pid:
