@@ -129,21 +129,37 @@ def test_missing_bindings_and_a_machine_without_a_gpu_are_put_in_words(
     assert "bindings are not installed" in gpus.survey().notes[0]
 
 
-def test_a_driver_that_hangs_holds_nobody_up_and_is_not_asked_twice(play: Play) -> None:
+def test_a_driver_that_hangs_holds_nobody_up_and_is_not_asked_twice(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answers = threading.Event()
     fake = play(FakeNvml(Device("GPU-a"), hangs=answers))
-    surveyor = Surveyor(answer_s=0.05)
+    surveyor = Surveyor()
     try:
         for _ in range(3):
-            assert "has not answered for" in surveyor.survey().notes[0]
+            assert "has not answered for" in surveyor.survey(patience_s=0.05).notes[0]
         assert fake.looks == 1
     finally:
         answers.set()
     assert surveyor._looking is not None
     surveyor._looking[0].join()
-    patient = Surveyor()
-    patient._looking = surveyor._looking
-    assert [gpu.uuid for gpu in patient.survey().gpus] == ["GPU-a"]
+    assert [gpu.uuid for gpu in surveyor.survey(max_age_s=3600).gpus] == ["GPU-a"]  # its late answer serves the next
+    assert fake.looks == 1
+
+
+def test_while_a_driver_takes_its_time_what_it_said_last_stands_for_a_while(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = play(FakeNvml(Device("GPU-a")))
+    surveyor = Surveyor()
+    surveyor.survey()
+    fake.hangs = threading.Event()
+    try:
+        assert [gpu.uuid for gpu in surveyor.survey(patience_s=0.01).gpus] == ["GPU-a"]
+        monkeypatch.setattr(gpus, "ANSWER_S", 0.0)  # as if it had hung for longer
+        assert "has not answered" in surveyor.survey(patience_s=0.01).notes[0]
+    finally:
+        fake.hangs.set()
 
 
 def test_a_recent_look_serves_those_who_do_not_need_a_new_one(play: Play) -> None:

@@ -21,6 +21,9 @@ MIB = 1 << 20
 ANSWER_S = 20.0
 """A driver that says nothing for so long has lost a GPU, and may never answer: nobody waits for it longer."""
 
+LAST_SEEN_S = 60.0
+"""While a driver takes its time, what it said this recently still stands."""
+
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 """Inode of the machine's own process namespace (`PROC_PID_INIT_INO` in Linux): elsewhere the driver's pids may not be ours."""
 
@@ -86,9 +89,12 @@ def label_of(uuid: str) -> str:
     return _SURVEYOR.labels.get(uuid, uuid)
 
 
-def survey(max_age_s: float = 0.0) -> Survey:
-    """Look at the GPUs; a look of the last `max_age_s` serves as well. Blocks for a moment, `ANSWER_S` at most."""
-    return _SURVEYOR.survey(max_age_s)
+def survey(max_age_s: float = 0.0, patience_s: float = ANSWER_S) -> Survey:
+    """Look at the GPUs, or take a look of the last `max_age_s`. Blocks for a moment, `patience_s` at most.
+
+    Where the driver takes longer than that, its answer serves the next caller; this one gets the last of the past minute.
+    """
+    return _SURVEYOR.survey(max_age_s, patience_s)
 
 
 def nvml() -> Any:
@@ -103,40 +109,43 @@ def nvml() -> Any:
 
 
 class Surveyor:
-    """Looks at the GPUs beside the caller's thread, one look at a time, so that a hanging driver holds up nobody for long.
+    """Looks at the GPUs beside the caller's thread, one look at a time, so that a hanging driver holds up nobody for long."""
 
-    Args:
-        answer_s: how long a look may take.
-    """
-
-    def __init__(self, answer_s: float = ANSWER_S) -> None:
+    def __init__(self) -> None:
         self.labels: dict[str, str] = {}
-        self._answer_s = answer_s
         self._lock = threading.Lock()
-        self._looking: tuple[threading.Thread, float, list[Survey]] | None = None
+        self._looking: tuple[threading.Thread, float] | None = None
         self._last: tuple[float, Survey] | None = None
 
-    def survey(self, max_age_s: float = 0.0) -> Survey:
+    def survey(self, max_age_s: float = 0.0, patience_s: float = ANSWER_S) -> Survey:
         """As the function of that name."""
         with self._lock:
-            if self._last is not None and time.monotonic() - self._last[0] < max_age_s:
-                return self._last[1]
-            if self._looking is not None and self._looking[0].is_alive():  # hung: it is not asked a second time
-                return self._unanswered(self._looking[1])
-            result: list[Survey] = []
-            thread = threading.Thread(target=lambda: result.append(_look()), daemon=True, name="nvml")
-            self._looking = thread, time.monotonic(), result
-            thread.start()
-            thread.join(self._answer_s)
-            if not result:
-                return self._unanswered(self._looking[1])
-            self._looking, self._last = None, (time.monotonic(), result[0])
-            self.labels |= {gpu.uuid: gpu.label for gpu in result[0].gpus}
-            return result[0]
+            if (found := self._young(max_age_s)) is not None:
+                return found
+            if self._looking is None or not self._looking[0].is_alive():  # one that hangs is not asked a second time
+                thread = threading.Thread(target=self._look, daemon=True, name="nvml")
+                self._looking = thread, time.monotonic()
+                thread.start()
+            thread, since = self._looking
+        if time.monotonic() - since < ANSWER_S:
+            thread.join(patience_s)
+        if thread.is_alive() or self._last is None:
+            return self._unanswered(since)
+        return self._last[1]
 
-    @staticmethod
-    def _unanswered(since: float) -> Survey:
+    def _look(self) -> None:
+        found = _look()
+        self.labels |= {gpu.uuid: gpu.label for gpu in found.gpus}
+        self._last = time.monotonic(), found
+
+    def _young(self, max_age_s: float) -> Survey | None:
+        last = self._last
+        return last[1] if last is not None and time.monotonic() - last[0] < max_age_s else None
+
+    def _unanswered(self, since: float) -> Survey:
         waited = time.monotonic() - since
+        if waited < ANSWER_S and (found := self._young(LAST_SEEN_S)) is not None:
+            return found
         return Survey(
             notes=(f"The NVIDIA driver has not answered for {waited:.0f} s: look at `dmesg` for a GPU it has lost.",)
         )
