@@ -7,6 +7,7 @@ from web.routes.backends import router as backends_pages
 from web.routes.exports import router as exports_pages
 from web.routes.flags import router as flags_pages
 from web.routes.home import router as home_pages
+from web.routes.leftovers import router as leftovers_pages
 from web.routes.prompt_sets import router as prompt_sets_pages
 from web.routes.render import router as render_pages
 from web.routes.review import router as review_pages
@@ -21,6 +22,7 @@ for _family in (
     home_pages,
     backend_new_pages,
     backends_pages,
+    leftovers_pages,
     prompt_sets_pages,
     run_launch_pages,
     runs_pages,

@@ -1,55 +1,93 @@
-"""Backends: the list, a form for a new one, and one server's page with its log and its probe."""
+"""Backends: the list, and one server's page with its figures, its log and its probe."""
 
-import shlex
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
+from sqlmodel import Session
 from starlette.responses import Response
 
 from api.deps import Audit, Ctx, Id, Operator, ReadSession, Reviewer, WriteSession
-from inference.backends import service
+from inference.backends import figures, service, starts
 from inference.backends.logs import reading as logs
-from web import charts, probe
+from inference.backends.views import BackendView
+from inference.runs.uses import runs_on
+from web import backends as models
+from web import probe, timelines
 from web.shell import Twin, page, see
 
 router = APIRouter(prefix="/backends")
 
 TAIL = 200
 EVENTS = 50
+SPARK_MINUTES = 30
+WINDOWS = ((15, "15 min"), (60, "1 h"), (360, "6 h"))
+"""Minutes of the charts, to choose from; the first is shown unasked"""
 
 
 @router.get("")
 def list_backends(request: Request, _: Reviewer, session: ReadSession, part: str = "") -> Response:
     """All of them."""
     found = [service.backend_view(session, backend) for backend in service.list_backends(session)]
-    return page(
-        request,
-        "backends.html",
-        {"backends": found, "twin": Twin("/api/v1/backends")},
-        block="rows" if part == "rows" else None,
-    )
+    ids = [backend.id for backend in found]
+    view = {
+        "rows": models.rows(found, figures.recent_series(session, ids, SPARK_MINUTES), runs_on(session, ids)),
+        "twin": Twin("/api/v1/backends"),
+    }
+    return page(request, "backends.html", view, block="fleet" if part == "rows" else None)
 
 
 @router.get("/{backend_id}")
 def show_backend(
-    request: Request, backend_id: Id, _: Reviewer, ctx: Ctx, session: ReadSession, part: str = ""
+    request: Request, backend_id: Id, _: Reviewer, ctx: Ctx, session: ReadSession, part: str = "", minutes: int = 0
 ) -> Response:
-    """One server: state and evidence, log, probe, command, history."""
+    """One server: state and evidence, figures, log, probe, command, history; `part` draws one live part of it."""
     row = service.get_backend(session, backend_id)
     backend = service.backend_view(session, row)
-    phase = backend.phase
-    width = 100 * (phase.done or 0) / phase.total if phase is not None and phase.total else 0
-    view: dict[str, Any] = {"backend": backend, "phase_bar": [charts.Part("flight", 0, round(min(width, 100), 2))]}
+    view: dict[str, Any] = {"backend": backend}
     if part == "standing":
-        return page(request, "backend.html", view, block="standing")
-    view |= {
-        "command": shlex.join(backend.command) if backend.command else "",
-        "log": logs.read_tail(ctx.settings, service.current_start(session, row), TAIL, service.known_secrets(row)),
-        "events": service.list_events(session, backend_id, None, EVENTS).items,
-        "probe": probe.report(backend.probe),
-        "twin": Twin(f"/api/v1/backends/{backend_id}"),
+        view |= _standing(session, backend)
+    elif part == "diagnosis":
+        pass
+    elif part == "figures":
+        view |= _figures(session, backend, minutes)
+    elif part == "past":
+        view |= _past(session, backend)
+    else:
+        part = ""
+        view |= _standing(session, backend) | _figures(session, backend, minutes) | _past(session, backend)
+        view |= {
+            "log": logs.read_tail(ctx.settings, service.current_start(session, row), TAIL, service.known_secrets(row)),
+            "probe": probe.report(backend.probe),
+            "twin": Twin(f"/api/v1/backends/{backend_id}"),
+        }
+    return page(request, "backend.html", view, block=part or None)
+
+
+def _standing(session: Session, backend: BackendView) -> dict[str, Any]:
+    """State, evidence and what may be done: cheap enough for every other second of every viewer."""
+    runs = tuple(runs_on(session, [backend.id]).get(backend.id, ()))
+    return {"standing": models.standing(backend, runs), "runs": runs}
+
+
+def _figures(session: Session, backend: BackendView, minutes: int) -> dict[str, Any]:
+    offered = [length for length, _ in WINDOWS]
+    chosen = minutes if minutes in offered else offered[0]
+    series = figures.figure_series(session, backend.id, chosen)
+    latest = models.current_figures(backend)
+    return {
+        "charts": timelines.timelines(series, latest) if series.points or latest is not None else (),
+        "latest": latest,
+        "minutes": chosen,
+        "windows": WINDOWS,
     }
-    return page(request, "backend.html", view)
+
+
+def _past(session: Session, backend: BackendView) -> dict[str, Any]:
+    return {
+        "command": models.command_text(backend),
+        "events": service.list_events(session, backend.id, None, EVENTS).items,
+        "starts": starts.list_starts(session, backend.id),
+    }
 
 
 @router.post("/{backend_id}/delete")
@@ -63,13 +101,13 @@ def delete_backend(backend_id: Id, _: Operator, session: WriteSession, note: Aud
 @router.post("/{backend_id}/{action}")
 def act(
     backend_id: Id,
-    action: Literal["start", "stop", "restart", "probe"],
+    action: Literal["start", "stop", "restart", "probe", "kill", "forget"],
     user: Operator,
     ctx: Ctx,
     session: WriteSession,
     note: Audit,
 ) -> Response:
-    """Ask for a start, stop, restart or probe."""
+    """Ask for something; the supervisor does it."""
     service.request_action(session, backend_id, action, settings=ctx.settings, user_id=user.id)
     note(f"backend.{action}", f"backend/{backend_id}")
     return see(f"/backends/{backend_id}")
