@@ -7,6 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -32,6 +33,16 @@ ABORTS_S: Final = 10.0
 LEASE_AGAIN_S: Final = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """One request in flight; `ticket` is the breaker's."""
+
+    work: Work
+    lane: Lane
+    ask: Ask
+    ticket: int
+
+
 class Dispatcher:
     """The samples a runner holds.
 
@@ -42,7 +53,6 @@ class Dispatcher:
         lanes: its backends.
         writer: takes the outcomes.
         executor: threads for what blocks.
-        clock: monotonic seconds, the lanes' too.
         wake: called when something ended.
     """
 
@@ -54,7 +64,6 @@ class Dispatcher:
         lanes: Lanes,
         writer: ResultWriter,
         executor: Executor,
-        clock: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
         self._ctx = ctx
@@ -63,10 +72,10 @@ class Dispatcher:
         self._lanes = lanes
         self._writer = writer
         self._executor = executor
-        self._clock = clock
         self._wake = wake
         self._ready: dict[tuple[int, ...], deque[Work]] = {}
-        self._active: dict[asyncio.Task[None], tuple[Work, Lane, Ask]] = {}
+        self._active: dict[asyncio.Task[None], _Held] = {}
+        self._given_up: set[asyncio.Task[None]] = set()
         self._refill: asyncio.Task[None] | None = None
         self._lost: dict[int, set[tuple[int, int | None]]] = {}
         self.overrides: dict[int, dict[str, Any]] = {}
@@ -90,12 +99,15 @@ class Dispatcher:
         """Whether any backend that any sample may go to can be used."""
         return any(self._lanes.usable(self._allowed(number)) for number in (-1, *self.overrides))
 
+    def left_out(self) -> bool:
+        """Whether every backend that any sample may go to is left out for a while, by its breaker."""
+        return all(self._lanes.left_out(self._allowed(number)) for number in (-1, *self.overrides))
+
     def step(self) -> None:
         """Send what there is room for, and take up more when little is left."""
         if len(self._writer) < BACKLOG:
-            at = self._clock()
             for allowed, queue in self._ready.items():
-                while queue and (lane := self._lanes.pick(allowed, at)) is not None:
+                while queue and (lane := self._lanes.pick(allowed)) is not None:
                     self._start(queue.popleft(), lane)
         waiting = sum(map(len, self._ready.values()))
         room = self._lanes.room()
@@ -103,6 +115,13 @@ class Dispatcher:
             wanted = max(AHEAD // 2, min(room + AHEAD - self.active - waiting, LARGEST_LEASE))
             self._refill = asyncio.create_task(self._take_up(wanted))
             self._refill.add_done_callback(self.ended)
+
+    def drop_ended(self) -> None:
+        """End the requests on servers whose process is gone: a connection can stand open for ever to nobody."""
+        for task, held in list(self._active.items()):
+            if held.lane.ended and task not in self._given_up:
+                self._given_up.add(task)
+                task.cancel()
 
     def release_ready(self) -> None:
         """Give back what was taken up and not sent."""
@@ -133,8 +152,12 @@ class Dispatcher:
         """A task's end: its lane has room again, and an error that nobody foresaw is kept for the runner."""
         known = self._active.pop(task, None)
         if known is not None:
-            known[1].active -= 1
-            known[1].connection.active -= 1
+            known.lane.active -= 1
+            known.lane.connection.active -= 1
+            known.lane.connection.breaker.dropped(known.ticket)  # where it has not been judged
+            if task.cancelled() and task in self._given_up:
+                self._unanswered(known.work, known.lane, _server_ended(known.lane))
+            self._given_up.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.crash = error
         self._wake()
@@ -175,17 +198,20 @@ class Dispatcher:
             self._writer.add(unsent(work, Ending.FAILED, "prompt_too_long", ask.refusal))
             return
         lane.active += 1
-        lane.connection.active += 1
-        task = asyncio.create_task(self._answer(work, lane, ask))
-        self._active[task] = (work, lane, ask)
+        held = _Held(work, lane, ask, lane.connection.begin())
+        task = asyncio.create_task(self._answer(held))
+        self._active[task] = held
         task.add_done_callback(self.ended)
 
-    async def _answer(self, work: Work, lane: Lane, ask: Ask) -> None:
-        result = await send(work, lane, ask, self._lens.settings)
+    async def _answer(self, held: _Held) -> None:
+        work, lane = held.work, held.lane
+        result = await send(work, lane, held.ask, self._lens.settings, held.ticket)
         if isinstance(result, GenerateError):
             self._unanswered(work, lane, result)
             return
         again = result.ending is Ending.TRIED and work.tried + 1 < self._lens.settings.tries
+        if result.error_code == "weight_version_mismatch" and not lane.ours:
+            lane.changed = result.weight_version
         if result.ending is Ending.TRIED and not again:
             result.ending = Ending.FAILED
         self._writer.add(result)
@@ -196,10 +222,7 @@ class Dispatcher:
 
     def _unanswered(self, work: Work, lane: Lane, error: GenerateError) -> None:
         """The backend's affair: no attempt is spent."""
-        if error.kind == "unauthorized":
-            lane.refused = f"Backend {lane.name} refuses our key: {error.message}"
-        pause = lane.back_off(self._clock())
-        log.info("backend_backs_off", run_id=self._run_id, backend=lane.name, cause=error.kind, pause_s=round(pause, 2))
+        log.info("backend_gave_no_answer", run_id=self._run_id, backend=lane.name, cause=error.kind)
         if error.kind == "busy":
             self._put_first(work)
         elif error.kind == "connection" and self._deaths(work, lane) >= MAX_SERVERS_LOST:
@@ -223,16 +246,20 @@ class Dispatcher:
 
     async def _abort_active(self) -> None:
         """Drop the requests; an answer that is complete by then still counts, the others are pending again."""
-        holders = list(self._active.items())
+        holders = [(task, held) for task, held in self._active.items() if task not in self._given_up]
         for task, _ in holders:
             task.cancel()
-        await asyncio.gather(*(task for task, _ in holders), return_exceptions=True)
+        await asyncio.gather(*self._active, return_exceptions=True)
         dropped = [held for task, held in holders if task.cancelled()]
-        for work, _, _ in dropped:
-            self._release(work)
-        aborts = (lane.connection.client.abort(ask.rid) for _, lane, ask in dropped)
+        for held in dropped:
+            self._release(held.work)
+        aborts = (held.lane.connection.client.abort(held.ask.rid) for held in dropped)
         try:
             async with asyncio.timeout(ABORTS_S):
                 await asyncio.gather(*aborts, return_exceptions=True)
         except TimeoutError:
             log.info("aborts_unanswered", run_id=self._run_id, count=len(dropped))
+
+
+def _server_ended(lane: Lane) -> GenerateError:
+    return GenerateError("connection", None, f"The process of backend {lane.name} ended with the request in flight.")

@@ -73,14 +73,18 @@ def fresh_rid() -> str:
     return f"{random.getrandbits(128):032x}"
 
 
-async def send(work: Work, lane: Lane, ask: Ask, settings: RunSettings) -> Outcome | GenerateError:
-    """Send and verify. A GenerateError comes back only where it is the backend's affair and no attempt was spent."""
+async def send(work: Work, lane: Lane, ask: Ask, settings: RunSettings, ticket: int) -> Outcome | GenerateError:
+    """Send and verify, and tell the lane's breaker, whose `ticket` this request has.
+
+    A GenerateError comes back only where it is the backend's affair and no attempt was spent.
+    """
     started_at, clock = now(), time.perf_counter()
     try:
         answer = await lane.connection.client.generate(
             work.prompt_ids, ask.sampling, ask.rid, timeout_s=settings.timeout_s
         )
     except GenerateError as error:
+        judge(lane, error, ticket)
         if error.kind in {"connection", "busy", "unauthorized"}:
             return error
         if error.kind == "timeout":
@@ -91,8 +95,14 @@ async def send(work: Work, lane: Lane, ask: Ask, settings: RunSettings) -> Outco
         outcome.error_code, outcome.error = code, error.message
         outcome.prompt_tokens = len(work.prompt_ids)
         return outcome
-    lane.answered()
-    refusal = verify(work.prompt_ids, answer, vocab_size=settings.vocab_size, weight_version=lane.weight_version)
+    lane.connection.breaker.succeeded(ticket)
+    refusal = verify(
+        work.prompt_ids,
+        answer,
+        vocab_size=settings.vocab_size,
+        weight_versions=lane.weight_versions,
+        echo_due=lane.echoes,
+    )
     ending = Ending.DONE if refusal is None else Ending.TRIED
     outcome = _outcome(work, lane, ask, ending, time.perf_counter() - clock)
     outcome.started_at = started_at
@@ -100,6 +110,22 @@ async def send(work: Work, lane: Lane, ask: Ask, settings: RunSettings) -> Outco
         outcome.error_code, outcome.error = refusal.code, refusal.message
     _take_over(outcome, answer)
     return outcome
+
+
+def judge(lane: Lane, error: GenerateError, ticket: int) -> None:
+    """What a request without an answer says of the server: nothing, where the request itself was at fault."""
+    breaker = lane.connection.breaker
+    if error.kind == "unauthorized":
+        lane.connection.refused = f"Backend {lane.name} refuses our key: {error.message}"
+        breaker.dropped(ticket)
+    elif error.kind == "busy":
+        breaker.busy(error.message, ticket)
+    elif error.kind == "rejected" or error.code == "nan":  # it answered; the fault is the request's, or the model's
+        breaker.refused(ticket)
+    elif error.kind == "aborted":
+        breaker.dropped(ticket)
+    else:
+        breaker.failed(error.message, ticket)
 
 
 def _code(error: GenerateError) -> str:
@@ -121,7 +147,7 @@ def _outcome(work: Work, lane: Lane, ask: Ask, ending: Ending, seconds: float) -
         backend_start_id=lane.start_id,
         rid=ask.rid,
         latency_s=round(seconds, 4),
-        weight_version=lane.weight_version,
+        weight_version=next(iter(lane.weight_versions)) if len(lane.weight_versions) == 1 else None,
     )
 
 

@@ -18,6 +18,7 @@ import structlog
 from inference.context import Context
 from inference.quality.guard import RunGuard, Trip
 from inference.runs import runstate
+from inference.runs.backendrows import keep_breaker, probe_again, tell
 from inference.runs.dispatch import Dispatcher
 from inference.runs.lanes import ClientPool, Lanes
 from inference.runs.planner import plan_batch
@@ -88,9 +89,7 @@ class Runner:
         self._lens = lens
         self._lanes = Lanes(self._pool, lens.settings.concurrency, lens.settings.vocab_size)
         self._writer = ResultWriter(self._ctx, self.run_id, lens, self._executor, self._on_written)
-        self._work = Dispatcher(
-            self._ctx, self.run_id, lens, self._lanes, self._writer, self._executor, self._clock, self._wake.set
-        )
+        self._work = Dispatcher(self._ctx, self.run_id, lens, self._lanes, self._writer, self._executor, self._wake.set)
         writing = asyncio.create_task(self._writer.run())
         writing.add_done_callback(self._work.ended)
         try:
@@ -130,7 +129,7 @@ class Runner:
         """Take over how things stand and do what is wanted; False where the run needs no more of us."""
         seen = await self._call(runstate.look, self._ctx, self.run_id)
         self._looked = self._clock()
-        self._lanes.update(seen.backends)
+        await self._take_over(seen)
         self._work.overrides = seen.overrides
         self._work.exhausted = self._planned and seen.pending == 0
         if seen.generation != self._generation:
@@ -147,6 +146,22 @@ class Runner:
             await self._finish_writing()
         return False
 
+    async def _take_over(self, seen: runstate.Seen) -> None:
+        """How the backends stand: to the lanes, and what the lanes found out to the rows."""
+        self._lanes.update(seen.backends)
+        self._work.drop_ended()
+        for backend_id, start_id, stands in self._lanes.breakers():
+            await self._call(keep_breaker, self._ctx, backend_id, start_id, stands)
+            self._lanes.kept(backend_id, stands)
+        for lane in self._lanes.by_id.values():
+            if lane.changed is not None and lane.usable:
+                await self._call(probe_again, self._ctx, lane.backend_id, self.run_id, lane.changed)
+                lane.usable = False  # until its row says that it was probed
+        if self._lanes.news:
+            news = list(self._lanes.news)
+            await self._call(tell, self._ctx, self.run_id, news)
+            del self._lanes.news[: len(news)]
+
     async def _prepare(self, seen: runstate.Seen) -> None:
         """Make the sample rows first; then keep the run's state and sentence up with what is happening."""
         if not self._planned:
@@ -161,6 +176,8 @@ class Runner:
             waiting = ("no_backend", f"Waiting for a backend. {text}")
         elif seen.state == "queued":
             await self._call(runstate.start, self._ctx, self.run_id)
+        elif self._work.left_out():
+            waiting = ("no_backend", f"Waiting for a backend. {' '.join(self._lanes.whys.values())}")
         if waiting != self._said or (waiting is None and seen.reason_kind == "no_backend"):
             await self._call(runstate.say, self._ctx, self.run_id, waiting)
             self._said = waiting
@@ -213,6 +230,7 @@ class Runner:
             while not draining.done():
                 await asyncio.wait([draining], timeout=LOOK_S)
                 seen = await self._call(runstate.look, self._ctx, self.run_id)
+                await self._take_over(seen)
                 if seen.state == "cancelling":
                     await self._cancel()
                     return

@@ -5,6 +5,7 @@ reason, another request's id. Here the figures are held against what was sent; S
 the prompt into `output_ids` (sglang#17240, #17323).
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,16 +25,25 @@ class Refusal:
     message: str
 
 
-def verify(sent: Ids, answer: Generation, *, vocab_size: int, weight_version: str | None) -> Refusal | None:
+def verify(
+    sent: Ids, answer: Generation, *, vocab_size: int, weight_versions: Collection[str], echo_due: bool = True
+) -> Refusal | None:
     """None where the answer counts.
 
     Args:
         sent: uint32[p], the prompt ids as they were sent.
         answer: what the server sent back.
         vocab_size: ids must be below it.
-        weight_version: the version this server was started with; None = not known, not compared.
+        weight_versions: those this server was started or probed with; empty = not known, not compared.
+        echo_due: whether an answer without the prompt's ids is refused. False behind a router that drops the request for them:
+            then the server's count of them is all there is, and ids that do come are still compared.
     """
-    return _lengths(sent, answer) or _echo(sent, answer) or _ids(answer, vocab_size) or _weights(answer, weight_version)
+    return (
+        _lengths(sent, answer)
+        or _echo(sent, answer, due=echo_due)
+        or _ids(answer, vocab_size)
+        or _weights(answer, weight_versions)
+    )
 
 
 def _lengths(sent: Ids, answer: Generation) -> Refusal | None:
@@ -52,8 +62,10 @@ def _lengths(sent: Ids, answer: Generation) -> Refusal | None:
     return None
 
 
-def _echo(sent: Ids, answer: Generation) -> Refusal | None:
+def _echo(sent: Ids, answer: Generation, *, due: bool) -> Refusal | None:
     echo = answer.prompt_ids
+    if echo is None and not due:
+        return None
     if echo is None:
         return Refusal("echo_missing", "The server did not send back prompt_token_ids, so what it saw is not proven.")
     if echo.tobytes() != sent.tobytes():
@@ -78,10 +90,11 @@ def _ids(answer: Generation, vocab_size: int) -> Refusal | None:
     return None
 
 
-def _weights(answer: Generation, weight_version: str | None) -> Refusal | None:
-    if weight_version is not None and answer.weight_version != weight_version:
+def _weights(answer: Generation, weight_versions: Collection[str]) -> Refusal | None:
+    if weight_versions and answer.weight_version not in weight_versions:
+        known = " or ".join(repr(version) for version in sorted(weight_versions))
         return Refusal(
             "weight_version_mismatch",
-            f"The answer comes from weights {answer.weight_version!r}; this server was checked with {weight_version!r}.",
+            f"The answer comes from weights {answer.weight_version!r}; this server was checked with {known}.",
         )
     return None

@@ -66,7 +66,6 @@ def test_each_sample_is_sent_with_a_seed_and_an_id_of_its_own(shop: Workshop, fa
         (Answer(prompt_token_ids=[1, 2, 3]), "echo_mismatch"),
         (Answer(remove=("prompt_token_ids",)), "echo_missing"),
         (Answer(output_ids=[151_940, END], exact=True), "id_out_of_vocabulary"),
-        (Answer(weight_version="other"), "weight_version_mismatch"),
         (Answer.nan([10061, END]), "nan_output"),
         (Answer.aborted([10061]), "aborted"),
         (Answer(output_ids=[], exact=True), "output_empty"),
@@ -86,6 +85,16 @@ def test_answer_that_does_not_add_up_is_tried_again_and_then_a_named_failure(
     assert [(attempt.number, attempt.error_code) for attempt in shop.attempts(run_id)] == [(1, code), (2, code)]
     assert shop.run(run_id).state == "completed_with_failures"
     assert shop.counts(run_id)["a"]["failed"] == 1
+
+
+def test_answer_from_other_weights_than_its_start_has_is_a_named_failure(
+    shop: Workshop, fake_sglang: FakeSglang
+) -> None:
+    fake_sglang.script = lambda _call: Answer(weight_version="other")
+    run_id = shop.launch(shop.prompts(1), shop.backend(fake_sglang, kind="managed"), tries=2, guard=None)
+    shop.work(run_id)
+    (sample,) = shop.samples(run_id)
+    assert (sample.state, sample.error_code, sample.attempts) == ("failed", "weight_version_mismatch", 2)
 
 
 def test_fault_that_passes_costs_an_attempt_and_not_the_sample(shop: Workshop, fake_sglang: FakeSglang) -> None:

@@ -1,0 +1,49 @@
+"""What a run found out about its backends, written down: breakers, other weights, and who was left out or taken back.
+
+Each call is one short transaction, made when something changed and never for a request.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import update
+from sqlmodel import col
+
+from db.tables import Backend, BackendEvent, Run, RunEvent
+from inference.context import Context
+
+
+def keep_breaker(ctx: Context, backend_id: int, start_id: int | None, stands: dict[str, Any] | None) -> None:
+    """Write a breaker to its backend's row, unless another start of the server has begun meanwhile."""
+    with ctx.db.write() as s:
+        same_start = col(Backend.start_id).is_(None) if start_id is None else col(Backend.start_id) == start_id
+        s.execute(update(Backend).where(col(Backend.id) == backend_id, same_start).values(breaker=stands))
+
+
+def probe_again(ctx: Context, backend_id: int, run_id: int, weight_version: str) -> None:
+    """An attached server answered from weights that its probe did not meet: it is not used until it is probed again."""
+    with ctx.db.write() as s:
+        backend = s.get(Backend, backend_id)
+        if backend is None or not backend.probe:
+            return
+        backend.probe = None
+        message = (
+            f"An answer to run {run_id} came from weights {weight_version!r}, which its probe did not meet: another server "
+            "stands behind this address now, or its weights were changed. It is probed again before it is used."
+        )
+        s.add(
+            BackendEvent(
+                backend_id=backend_id,
+                kind="server_changed",
+                message=message,
+                detail={"run_id": run_id, "weight_version": weight_version},
+            )
+        )
+
+
+def tell(ctx: Context, run_id: int, news: Sequence[tuple[str, str, dict[str, Any]]]) -> None:
+    """Write (kind, sentence, detail) to the run's history."""
+    with ctx.db.write() as s:
+        if s.get(Run, run_id) is not None:
+            for kind, message, detail in news:
+                s.add(RunEvent(run_id=run_id, kind=kind, message=message, detail=detail))
