@@ -12,7 +12,7 @@ from inference.backends.logs import reading as logs
 from inference.backends.views import BackendView
 from inference.runs.uses import runs_on
 from web import backends as models
-from web import probe, timelines
+from web import machine, probe, timelines
 from web.shell import Twin, page, see
 
 router = APIRouter(prefix="/backends")
@@ -26,12 +26,20 @@ WINDOWS = ((15, "15 min"), (60, "1 h"), (360, "6 h"))
 
 @router.get("")
 def list_backends(request: Request, _: Reviewer, session: ReadSession, part: str = "") -> Response:
-    """All of them."""
+    """All of them, with the GPUs of this machine and what servers left on it."""
+    if part == "gpus":
+        return page(request, "gpus.html", {"gpus": machine.gpus(session)})
+    if part == "leftovers":
+        return page(request, "leftovers.html", {"leftovers": machine.leftovers(session)})
+    whole: dict[str, Any] = {}
+    if part != "rows":  # the driver is waited for before the database is read
+        whole = {"gpus": machine.gpus(session), "leftovers": machine.leftovers(session)}
     found = [service.backend_view(session, backend) for backend in service.list_backends(session)]
     ids = [backend.id for backend in found]
     view = {
         "rows": models.rows(found, figures.recent_series(session, ids, SPARK_MINUTES), runs_on(session, ids)),
         "twin": Twin("/api/v1/backends"),
+        **whole,
     }
     return page(request, "backends.html", view, block="fleet" if part == "rows" else None)
 
