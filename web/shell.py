@@ -70,6 +70,7 @@ def _environment() -> Environment:
             "count": words.count,
             "rate": words.rate,
             "share": words.share,
+            "percent": words.percent,
             "size": words.size,
             "duration": words.duration,
             "since": words.since,

@@ -42,6 +42,11 @@ def share(part: float, whole: float) -> str:
     return f"{value:.0f} %"
 
 
+def percent(value: float | None) -> str:
+    """A share of 1 in per cent; None → `–`, and nothing at all is `0 %`."""
+    return "–" if value is None else share(value, 1.0)
+
+
 def size(value: float | None) -> str:
     """Bytes in a unit that keeps three digits."""
     if value is None:

@@ -12,6 +12,7 @@ from inference.backends.views import BackendView
 from inference.prompts import service as prompts
 from inference.runs import service as runs
 from inference.runs.views import RunView
+from web.backends import rows as backend_rows
 from web.runs import rows
 from web.shell import Twin, page
 
@@ -38,7 +39,7 @@ def home(request: Request, _: Reviewer, session: ReadSession, part: str = "") ->
     found = [backends.backend_view(session, backend) for backend in backends.list_backends(session)]
     going = list(runs.list_runs(session, None, SHOWN).items)
     view = {
-        "backends": found[:SHOWN],
+        "backends": backend_rows(found[:SHOWN]),
         "runs": rows(going),
         "first_steps": _first_steps(session, found, going),
         "twin": Twin("/api/v1/runs"),

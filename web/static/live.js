@@ -19,7 +19,7 @@ function watch(part, drawn) {
       if (!answer.ok) throw new Error(String(answer.status));
       const text = await answer.text();
       failures = 0;
-      if (text !== html) { html = text; replace(part, text); drawn(part); }
+      if (text !== html && !chosen(part)) { html = text; replace(part, text); drawn(part); }
     } catch {
       failures += 1;
     }
@@ -42,6 +42,12 @@ function watch(part, drawn) {
   } else {
     window.addEventListener("pagehide", () => clearTimeout(timer));
   }
+}
+
+// Whether the reader has marked text in it, to copy: it stays as it is until they are done.
+function chosen(part) {
+  const selection = document.getSelection();
+  return selection !== null && !selection.isCollapsed && part.contains(selection.anchorNode);
 }
 
 // Put new content in without taking the focus away from what has the same address or form in it, nor folding what was unfolded.
