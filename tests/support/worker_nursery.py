@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from inference.settings import Settings
@@ -16,15 +17,24 @@ from tests.support.worker_process import ROOT, worker_environment
 
 
 class Nursery:
-    """Starts workers that share one set of imports, and kills them by their own pid."""
+    """Starts workers that share one set of imports, and kills them by their own pid.
 
-    def __init__(self, settings: Settings, database_url: str) -> None:
+    Args:
+        settings: theirs.
+        database_url: theirs.
+        module: what forks them; its `main` calls `fork_on_request`.
+    """
+
+    def __init__(self, settings: Settings, database_url: str, module: str = "tests.support.worker_nursery") -> None:
         self._folder = settings.data_dir
         self._count = 0
+        environment = worker_environment(settings, database_url)
+        if settings.sglang_python is not None:
+            environment["DRAFTMILL_SGLANG_PYTHON"] = str(settings.sglang_python)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.worker_nursery"],
+            [sys.executable, "-m", module],
             cwd=ROOT,
-            env=worker_environment(settings, database_url),
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -71,6 +81,11 @@ def main() -> None:
 
     from inference.worker.__main__ import main as work
 
+    fork_on_request(work)
+
+
+def fork_on_request(work: Callable[[], int]) -> None:
+    """A process that runs `work` for each line on standard input."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps them
     kept = []
     while line := sys.stdin.readline():
