@@ -24,6 +24,7 @@ HARMLESS = [
     "[t] The memory capacity is unbalanced. Some GPUs may be occupied by other processes. pre=1.0, local=2.0",
     "[t] Scheduler watchdog timeout (self.watchdog_timeout=60, self.soft=True)",
     "[t] KV cache pool is full. Retract requests. #retracted_reqs: 2, #new_tokens_gained: 300",
+    "[t] KV pool holds 500 tokens, fewer than --context-length 4096. Lower --context-length, raise --mem-fraction-static, or",
     "[t] Health check failed. Server couldn't get a response from detokenizer for last 20 seconds.",
     f"[t] [http_server] Error: {PROMPT}",
     f"[t] Receive: obj=GenerateReqInput(text='{PROMPT}')",

@@ -67,7 +67,7 @@ MACHINE = (
     Known(
         "no_gpu",
         r"RuntimeError: (?:No CUDA GPUs are available|Found no NVIDIA driver)|No accelerator \((?:CUDA|cuda)"
-        r"|Torch not compiled with CUDA enabled|CUDA error: no CUDA-capable device is detected",
+        r"|module 'torch\._C' has no attribute '_cuda_|Torch not compiled with CUDA enabled|CUDA error: no CUDA-capable device is detected",
         "There is no GPU that SGLang can use.",
         'Set launch.device to "cpu" for the CPU engine, or check the driver with `nvidia-smi`.',
         "RuntimeError: No CUDA GPUs are available",

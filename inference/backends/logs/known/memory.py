@@ -9,7 +9,9 @@ from inference.backends.logs.known.failure import Known
 MEMORY = (
     Known(
         "kv_pool_too_small",
-        r"Not enough memory\. Please try to increase --mem-fraction-static",
+        r"Not enough memory\. Please try to increase --mem-fraction-static|Loaded weights leave no GPU memory for the KV cache"
+        r"|Not enough GPU memory for hybrid|state cache is too small to serve any requests|leaves no room for the full KV pool"
+        r"|cannot fit ONE worst-case request",
         "After the weights were loaded no memory was left for the KV cache.",
         "RAISE launch.mem_fraction_static (by 0.02 to 0.05), or use more GPUs (tp_size), a smaller dtype, or end what else "
         "uses the GPU.",
