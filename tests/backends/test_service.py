@@ -96,8 +96,8 @@ def test_a_model_is_checked_before_any_process(
         assert (relative.launch or {})["model_path"] == str(model)
         error = refused(s, settings, managed(model, tokenizer_path=str(model)))
         assert (error.code, error.field) == ("model_path_not_a_model", "launch.tokenizer_path")
-        error = refused(s, settings, managed(model, extra_flags={"speculative_draft_model_path": "/etc"}))
-        assert error.field == "launch.extra_flags.speculative_draft_model_path"
+        error = refused(s, settings, managed(model, speculative_algorithm="EAGLE", speculative_draft_model_path="/etc"))
+        assert error.field == "launch.speculative_draft_model_path"
 
 
 def test_a_checkpoints_own_code_runs_only_where_the_operator_allows_it(

@@ -5,12 +5,19 @@ A wrong path costs SGLang nine seconds and a traceback; here it is a sentence th
 
 import contextlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from db.errors import Invalid, Unavailable
+from inference.backends.host.gpus import survey
 from inference.backends.host.process import ask_interpreter
+from inference.backends.launch.choices import UNGUARDED_FORMATS
+from inference.backends.launch.flags import check_guarded, flag_name
 from inference.backends.launch.spec import LaunchSpec, is_hub_id
 from inference.settings import Settings, cache_dir
+
+GPU_AGE_S = 2.0
+"""A form is checked twice within a moment: GPUs do not come and go in between"""
 
 
 def check_spec(settings: Settings, spec: LaunchSpec) -> LaunchSpec:
@@ -18,7 +25,7 @@ def check_spec(settings: Settings, spec: LaunchSpec) -> LaunchSpec:
 
     Raises:
         Invalid: with the field at fault; codes model_path_missing, model_path_outside, model_path_not_a_model,
-            remote_code_not_allowed.
+            remote_code_not_allowed, flag_not_allowed, no_such_gpu.
     """
     if spec.trust_remote_code and not settings.allow_remote_code:
         raise Invalid(
@@ -27,16 +34,43 @@ def check_spec(settings: Settings, spec: LaunchSpec) -> LaunchSpec:
             "DRAFTMILL_ALLOW_REMOTE_CODE=true first.",
             field="launch.trust_remote_code",
         )
+    check_guarded(spec.extra_flags, settings.allowed_flags)
+    _check_load_format(settings, spec)
+    visible_devices(spec.gpus)
     changes: dict[str, object] = {"model_path": _checked(settings, spec.model_path, "launch.model_path", "config.json")}
     if spec.tokenizer_path is not None:
         changes["tokenizer_path"] = _checked(
             settings, spec.tokenizer_path, "launch.tokenizer_path", "tokenizer_config.json"
         )
-    draft = "speculative_draft_model_path"
-    if draft in spec.extra_flags:
-        path = _checked(settings, str(spec.extra_flags[draft]), f"launch.extra_flags.{draft}", "config.json")
-        changes["extra_flags"] = {**spec.extra_flags, draft: path}
+    draft = spec.speculative_draft_model_path
+    if draft is not None:
+        field = "speculative_draft_model_path"
+        changes[field] = _checked(settings, draft, f"launch.{field}", "config.json")
     return spec.model_copy(update=changes)
+
+
+def visible_devices(uuids: Sequence[str]) -> dict[str, str]:
+    """{UUID: its name in CUDA_VISIBLE_DEVICES} of these GPUs, as NVML numbers them now; an instance (MIG) keeps its UUID.
+
+    Blocks for a moment where GPUs are named.
+
+    Raises:
+        Invalid: `no_such_gpu`, with those that there are.
+    """
+    if not uuids:
+        return {}
+    seen = survey(GPU_AGE_S)
+    here = {gpu.uuid: str(gpu.index) if gpu.instance is None else gpu.uuid for gpu in seen.gpus}
+    missing = [uuid for uuid in uuids if uuid not in here]
+    if missing:
+        known = ", ".join(f"{gpu.label} {gpu.uuid}" for gpu in seen.gpus)
+        raise Invalid(
+            "no_such_gpu",
+            f"launch.gpus: this machine has no GPU {missing[0]} ({known or ' '.join(seen.notes) or 'it has none'}). "
+            "Choose among those it has, or leave gpus empty.",
+            field="launch.gpus",
+        )
+    return {uuid: here[uuid] for uuid in uuids}
 
 
 def sglang_python(settings: Settings) -> Path:
@@ -66,6 +100,18 @@ def check_interpreter(settings: Settings, *, thoroughly: bool = False) -> Path:
             last = said.strip().rsplit("\n", 1)[-1]
             raise Unavailable("sglang_missing", f"{python} cannot import sglang ({last}). {cure}")
     return python
+
+
+def _check_load_format(settings: Settings, spec: LaunchSpec) -> None:
+    """Hold the formats that do more than read the model's files to what the operator allows, as a guarded flag."""
+    guarded = spec.load_format is not None and spec.load_format not in UNGUARDED_FORMATS
+    if guarded and "load_format" not in map(flag_name, settings.allowed_flags):
+        raise Invalid(
+            "flag_not_allowed",
+            f"launch.load_format {spec.load_format} needs the operator's leave, since it writes beside the model, connects "
+            "elsewhere, or runs a plug-in: name load_format in the setting DRAFTMILL_ALLOWED_FLAGS.",
+            field="launch.load_format",
+        )
 
 
 def _checked(settings: Settings, name: str, field: str, needed: str) -> str:

@@ -1,48 +1,51 @@
-"""Which of SGLang's other flags an operator may pass, and why some are refused whatever the reason.
+"""SGLang's other flags: which are passed on, which only where the operator allows it, and which never, each with its reason.
 
 The typed fields of `LaunchSpec` cover what matters; SGLang has some 500 more. A flag reaches the command line only if it
-stands in `ALLOWED`, with the kind of value it takes. `REFUSED` names the ones that people do ask for and that run code,
-write or delete files, open a port, or change answers behind a run's back, each with its reason.
+stands in `ALLOWED` or `GUARDED`, with the kind of value it takes. `GUARDED` ones run code, write files, open a connection or
+show prompts: the setting `allowed_flags` must name them. `NEVER` ones would make Draftmill lose its server or its data.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
-FlagValue = bool | int | float | str | list[int]
+from db.errors import Invalid
+
+FlagValue = bool | int | float | str | list[int] | list[str]
 
 _SWITCHES = (
-    "disable_chunked_prefix_cache disable_cuda_graph disable_cuda_graph_padding disable_custom_all_reduce "
-    "disable_decode_cuda_graph disable_flashinfer_autotune disable_overlap_schedule disable_prefill_cuda_graph "
-    "disable_radix_cache disable_shared_experts_fusion enable_cache_report enable_deterministic_inference enable_dp_attention "
-    "enable_dp_lm_head enable_eplb enable_flashinfer_allreduce_fusion enable_fp32_lm_head enable_hierarchical_cache "
-    "enable_memory_saver enable_metrics enable_mixed_chunk enable_mscclpp enable_multi_layer_eagle enable_nccl_nvls "
-    "enable_p2p_check enable_priority_scheduling enable_single_batch_overlap enable_symm_mem enable_torch_compile "
-    "enable_two_batch_overlap skip_tokenizer_init sleep_on_idle speculative_adaptive triton_attention_reduce_in_fp32 "
-    "weight_loader_disable_mmap weight_loader_drop_cache_after_load weight_loader_prefetch_checkpoints"
+    "disable_chunked_prefix_cache disable_cuda_graph_padding disable_custom_all_reduce disable_decode_cuda_graph "
+    "disable_flashinfer_autotune disable_hybrid_swa_memory disable_overlap_schedule disable_prefill_cuda_graph "
+    "disable_radix_cache disable_shared_experts_fusion enable_cache_report enable_dp_lm_head enable_eplb "
+    "enable_flashinfer_allreduce_fusion enable_fp32_lm_head enable_hierarchical_cache enable_memory_saver enable_mixed_chunk "
+    "enable_mscclpp enable_multi_layer_eagle enable_nccl_nvls enable_p2p_check enable_prefill_cp enable_priority_scheduling "
+    "enable_single_batch_overlap enable_symm_mem enable_torch_compile enable_two_batch_overlap skip_tokenizer_init "
+    "sleep_on_idle speculative_adaptive speculative_use_block_verification speculative_use_rejection_sampling "
+    "triton_attention_reduce_in_fp32 weight_loader_drop_cache_after_load"
 )
 _WHOLE_NUMBERS = (
-    "attn_cp_size base_gpu_id cpu_offload_gb cuda_graph_max_bs_decode cuda_graph_max_bs_prefill dcp_size "
-    "decode_log_interval detokenizer_worker_num dist_timeout ep_num_redundant_experts ep_size gpu_id_step hicache_size "
-    "load_snapshot_publish_interval max_mamba_cache_size max_prefill_tokens max_queued_requests moe_dense_tp_size moe_dp_size "
-    "num_continuous_decode_steps page_size pp_max_micro_batch_size pp_size speculative_draft_window_size "
-    "speculative_eagle_topk speculative_num_draft_tokens speculative_num_steps torch_compile_max_bs "
-    "triton_attention_num_kv_splits weight_loader_prefetch_num_threads"
+    "attn_cp_size base_gpu_id cpu_offload_gb cuda_graph_max_bs_prefill dcp_size decode_log_interval detokenizer_worker_num "
+    "dist_timeout ep_num_redundant_experts gpu_id_step hicache_size load_snapshot_publish_interval max_mamba_cache_size "
+    "max_prefill_tokens moe_dense_tp_size moe_dp_size num_continuous_decode_steps page_size pp_max_micro_batch_size "
+    "prefill_max_requests speculative_dflash_block_size speculative_draft_window_size speculative_dspark_block_size "
+    "speculative_ngram_max_bfs_breadth speculative_ngram_max_trie_depth torch_compile_max_bs triton_attention_num_kv_splits "
+    "weight_loader_prefetch_num_threads"
 )
 _NUMBERS = (
     "hicache_ratio mamba_full_memory_ratio schedule_conservativeness soft_watchdog_timeout "
     "speculative_accept_threshold_acc speculative_accept_threshold_single swa_full_tokens_ratio watchdog_timeout"
 )
 _WORDS = (
-    "cuda_graph_backend_decode cuda_graph_backend_prefill decode_attention_backend deepep_mode eplb_algorithm "
+    "cp_strategy cuda_graph_backend_decode cuda_graph_backend_prefill decode_attention_backend deepep_mode eplb_algorithm "
     "fp4_gemm_backend fp8_gemm_backend grammar_backend hicache_io_backend hicache_mem_layout hicache_write_policy "
-    "linear_attn_backend load_balance_method load_format log_level log_level_http mamba_backend mamba_ssm_dtype "
-    "mm_attention_backend moe_a2a_backend moe_runner_backend prefill_attention_backend radix_eviction_policy revision "
-    "sampling_backend schedule_policy speculative_algorithm speculative_draft_attention_backend "
-    "speculative_draft_model_quantization speculative_draft_model_revision speculative_moe_runner_backend "
-    "startup_weight_load_mode tokenizer_mode"
+    "linear_attn_backend load_balance_method log_level log_level_http mamba_backend mamba_ssm_dtype mm_attention_backend "
+    "moe_a2a_backend moe_runner_backend prefill_attention_backend radix_eviction_policy revision sampling_backend "
+    "schedule_policy speculative_attention_mode speculative_draft_attention_backend speculative_draft_kv_cache_dtype "
+    "speculative_draft_load_format speculative_draft_model_quantization speculative_draft_model_revision "
+    "speculative_moe_a2a_backend speculative_moe_runner_backend startup_weight_load_mode tokenizer_backend tokenizer_mode"
 )
-_LISTS = "cuda_graph_bs_decode cuda_graph_bs_prefill"
-_PATHS = "speculative_draft_model_path"
+_LISTS = "cuda_graph_bs_decode cuda_graph_bs_prefill numa_node"
+_TEXTS = "json_model_override_args"
 
 ALLOWED: Mapping[str, str] = {
     name: kind
@@ -52,58 +55,87 @@ ALLOWED: Mapping[str, str] = {
         ("float", _NUMBERS),
         ("word", _WORDS),
         ("ints", _LISTS),
-        ("model", _PATHS),
+        ("text", _TEXTS),
     )
     for name in names.split()
 }
-"""Flag (snake_case) → kind: switch, int, float, word, ints (a list), model (a model path, held to the model roots)."""
+"""Flag (snake_case) → kind of its value: a key of `KIND_WORDS`"""
 
-_OURS = "Draftmill sets it itself, and finds its server again by it"
-_KEYS = "Draftmill makes the key, a new one for each start, and keeps it out of the command line"
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A flag that the operator must allow by name: the kind of its value, and what it does."""
+
+    kind: str
+    reason: str
+
+
 _CODE = "it runs code that the flag names"
 _WRITES = "it writes files where the flag says"
 _OPENS = "it opens a port or a connection that Draftmill does not guard"
+_SHOWS = "it writes every prompt and answer into the log, and slows the server down"
 
-REFUSED: Mapping[str, str] = {
-    "host": _OURS,
-    "port": _OURS,
-    "nccl_port": _OURS,
-    "weight_version": _OURS,
-    "config": _OURS,
-    "api_key": _KEYS,
-    "admin_api_key": _KEYS,
-    "delete_ckpt_after_loading": "it deletes the checkpoint from the disk once it is loaded",
-    "custom_weight_loader": _CODE,
-    "forward_hooks": _CODE,
-    "enable_custom_logit_processor": "requests could then carry code that the server runs",
-    "tool_server": "it lets the server call tools on its own",
-    "sidecar": _CODE,
-    "model_loader_extra_config": _CODE,
-    "crash_dump_folder": "it writes prompts and answers to files where the flag says",
-    "download_dir": _WRITES,
-    "file_storage_path": _WRITES,
-    "export_metrics_to_file": _WRITES,
-    "export_metrics_to_file_dir": _WRITES,
-    "debug_tensor_dump_output_folder": _WRITES,
-    "modelopt_checkpoint_save_path": _WRITES,
-    "modelopt_export_path": _WRITES,
-    "spec_trace_dir": _WRITES,
-    "hicache_storage_backend": _WRITES,
-    "log_requests": "it writes every prompt and answer into the log and slows the server down",
-    "gated_launch_port": _OPENS,
-    "grpc_port": _OPENS,
-    "enable_trace": _OPENS,
-    "kv_events_config": _OPENS,
-    "ssl_keyfile": "the server listens on loopback; a proxy in front of Draftmill speaks TLS",
-    "enable_http2": "it swaps the HTTP server for another one, whose answers and log lines Draftmill does not know",
-    "tokenizer_worker_num": "more than one tokenizer worker cannot be used with a key (SGLang asserts and dies)",
-    "skip_server_warmup": "the warm-up is part of what proves that the server can answer",
-    "allow_auto_truncate": "it cuts prompts silently: the stored ids would not be what the model saw",
-    "preferred_sampling_params": "it changes the sampling of runs behind their frozen settings",
-    "trust_remote_code": "set the launch field trust_remote_code, which the operator must have allowed (DRAFTMILL_ALLOW_REMOTE_CODE)",
+GUARDED: Mapping[str, Guarded] = {
+    name: Guarded(kind, reason)
+    for reason, kind, names in (
+        (_CODE, "texts", "custom_weight_loader"),
+        (_CODE, "text", "forward_hooks model_loader_extra_config sidecar sidecar_args"),
+        ("requests could then carry code that the server runs", "switch", "enable_custom_logit_processor"),
+        ("it lets the server call tools on its own", "text", "tool_server"),
+        ("it writes prompts and answers to files where the flag says", "text", "crash_dump_folder"),
+        (_WRITES, "switch", "export_metrics_to_file"),
+        (_WRITES, "text", "debug_tensor_dump_output_folder download_dir export_metrics_to_file_dir file_storage_path"),
+        (_WRITES, "text", "modelopt_checkpoint_save_path modelopt_export_path spec_trace_dir"),
+        (_WRITES, "word", "hicache_storage_backend"),
+        (_WRITES, "text", "hicache_storage_backend_extra_config"),
+        (_SHOWS, "switch", "log_requests"),
+        (_SHOWS, "int", "log_requests_level"),
+        (_OPENS, "int", "gated_launch_port grpc_port"),
+        (_OPENS, "switch", "enable_trace"),
+        (_OPENS, "text", "kv_events_config otlp_traces_endpoint"),
+    )
+    for name in names.split()
+}
+
+_OURS = "Draftmill sets it itself, and finds its server again by it"
+_KEYS = "Draftmill makes the key, a new one for each start, and keeps it out of the command line"
+_TLS = "the server listens on loopback; a proxy in front of Draftmill speaks TLS"
+_HALF = "it makes the server a part of another one, which cannot answer by itself"
+_FRONT = "it swaps the HTTP server for another one, whose answers and log lines Draftmill does not know"
+
+NEVER: Mapping[str, str] = {
+    name: reason
+    for reason, names in (
+        (_OURS, "host port nccl_port weight_version config"),
+        (_KEYS, "api_key admin_api_key"),
+        (_TLS, "ssl_keyfile ssl_certfile ssl_ca_certs ssl_keyfile_password enable_ssl_refresh"),
+        (_FRONT, "enable_http2 grpc_mode smg_grpc_mode use_ray fastapi_root_path"),
+        (_HALF, "disaggregation_mode encoder_only language_only is_embedding"),
+        ("it deletes the checkpoint from the disk once it is loaded", "delete_ckpt_after_loading"),
+        ("more than one tokenizer worker cannot be used with a key (SGLang asserts and dies)", "tokenizer_worker_num"),
+        ("the warm-up is part of what proves that the server can answer", "skip_server_warmup"),
+        ("it cuts prompts silently: the stored ids would not be what the model saw", "allow_auto_truncate"),
+        ("it changes the sampling of runs behind their frozen settings", "preferred_sampling_params enable_watermark"),
+        (
+            "set the launch field trust_remote_code, which the operator must have allowed (DRAFTMILL_ALLOW_REMOTE_CODE)",
+            "trust_remote_code",
+        ),
+    )
+    for name in names.split()
+}
+
+KIND_WORDS: Mapping[str, str] = {
+    "switch": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "word": "one plain word (letters, digits, . _ + -)",
+    "text": "a text",
+    "ints": "a list of whole numbers",
+    "texts": "a list of texts",
 }
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,79}")
+_MOST = 2000
 
 
 def flag_name(key: str) -> str:
@@ -111,34 +143,57 @@ def flag_name(key: str) -> str:
     return key.strip().removeprefix("--").replace("-", "_").lower()
 
 
+def kind_of(name: str) -> str | None:
+    """The kind of value that a flag takes; None where it is not passed on."""
+    return ALLOWED.get(name) or (GUARDED[name].kind if name in GUARDED else None)
+
+
 def check_flags(flags: Mapping[str, FlagValue], typed: Sequence[str]) -> dict[str, FlagValue]:
-    """The flags under their canonical names.
+    """The flags under their canonical names. Whether the operator allows the guarded ones is for `check_guarded` to say.
 
     Args:
         flags: name (with or without dashes) → value.
         typed: the names that `LaunchSpec` has as fields of its own.
 
     Raises:
-        ValueError: a flag is refused, unknown to the list, given twice, or its value is of the wrong kind; the sentence
-            names the flag and the cure.
+        ValueError: a flag is never passed on, unknown to the lists, given twice, or its value is of the wrong kind; the
+            sentence names the flag and the cure.
     """
     checked: dict[str, FlagValue] = {}
     for key, value in flags.items():
         name = flag_name(key)
-        if name in REFUSED:
-            raise ValueError(f"flag {name} is not passed on: {REFUSED[name]}")
+        if name in NEVER:
+            raise ValueError(f"flag {name} is not passed on: {NEVER[name]}")
         if name in typed:
             raise ValueError(f"flag {name} is a launch field of its own: set launch.{name} instead of extra_flags")
-        if name not in ALLOWED:
+        kind = kind_of(name)
+        if kind is None:
             raise ValueError(
-                f"flag {name} is not in the list of flags Draftmill passes on (ALLOWED in inference/backends/launch/flags.py)"
+                f"flag {name} is not in the list of flags that Draftmill passes on (GET /api/v1/launch-fields has it)"
             )
         if name in checked:
             raise ValueError(f"flag {name} is given twice")
-        if not _fits(ALLOWED[name], value):
-            raise ValueError(f"flag {name} takes {_KIND_WORDS[ALLOWED[name]]}, not {value!r}")
+        if not _fits(kind, value):
+            raise ValueError(f"flag {name} takes {KIND_WORDS[kind]}, not {value!r:.80}")
         checked[name] = value
     return checked
+
+
+def check_guarded(names: Collection[str], allowed: Collection[str], field: str = "launch.extra_flags") -> None:
+    """Hold the guarded flags among `names` to those that the operator allows.
+
+    Raises:
+        Invalid: `flag_not_allowed`.
+    """
+    permitted = set(map(flag_name, allowed))
+    for name in sorted(names):
+        if name in GUARDED and name not in permitted:
+            raise Invalid(
+                "flag_not_allowed",
+                f"flag {name} needs the operator's leave, since {GUARDED[name].reason}: "
+                f"name it in the setting DRAFTMILL_ALLOWED_FLAGS.",
+                field=field,
+            )
 
 
 def flag_argv(name: str, value: FlagValue) -> list[str]:
@@ -151,27 +206,17 @@ def flag_argv(name: str, value: FlagValue) -> list[str]:
     return [option, str(value)]
 
 
-_KIND_WORDS = {
-    "switch": "true or false",
-    "int": "a whole number",
-    "float": "a number",
-    "word": "one plain word (letters, digits, . _ + -)",
-    "ints": "a list of whole numbers",
-    "model": "a model path or hub id",
-}
-
-
 def _fits(kind: str, value: FlagValue) -> bool:
     if isinstance(value, bool) or kind == "switch":
         return isinstance(value, bool) and kind == "switch"
-    match kind:
-        case "int":
-            return isinstance(value, int)
-        case "float":
-            return isinstance(value, int | float)
-        case "ints":
-            return isinstance(value, list) and bool(value) and all(type(item) is int for item in value)
-        case "model":
-            return isinstance(value, str) and bool(value) and not value.startswith("-")
-        case _:
-            return isinstance(value, str) and _WORD.fullmatch(value) is not None
+    if isinstance(value, list):
+        checks = {"ints": lambda item: type(item) is int, "texts": lambda item: isinstance(item, str) and _plain(item)}
+        return kind in checks and bool(value) and all(map(checks[kind], value))
+    if isinstance(value, str):
+        return _plain(value) if kind == "text" else kind == "word" and _WORD.fullmatch(value) is not None
+    return (kind in {"int", "float"} and isinstance(value, int)) or (kind == "float" and isinstance(value, float))
+
+
+def _plain(value: str) -> bool:
+    """What argparse takes for a value, and a log line can hold: no leading dash, no control character."""
+    return 0 < len(value) <= _MOST and not value.startswith("-") and value.isprintable()

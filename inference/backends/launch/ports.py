@@ -5,7 +5,6 @@ more at fixed distances from the HTTP port, so a block is picked as a whole and 
 """
 
 import random
-import re
 import socket
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 import psutil
 
 from db.errors import Invalid, Unavailable
+from inference.backends.launch.meeting import meeting_ports
 from inference.backends.launch.spec import LaunchSpec
 
 LOOPBACK = "127.0.0.1"
@@ -22,12 +22,6 @@ FIRST, LAST = 30_100, 32_700
 INNER = (13, *range(233, 240))
 """What attention data parallelism on one node adds to the HTTP port: the handshake, then the queues between its processes
 (SGLang's `DP_ATTENTION_HANDSHAKE_PORT_DELTA`, and `ZMQ_TCP_PORT_DELTA` with the six ports after it)."""
-
-MEETING = (*range(1, 7), 13)
-"""What it adds to the meeting port instead, where `dist_init_addr` names one."""
-
-_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
-_MAX_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +58,7 @@ def reserve(spec: LaunchSpec, taken: Collection[int]) -> PortBlock:
         taken,
         inner=spec.attention_dp and address is None,
         # several replicas each need a meeting of their own: SGLang binds a named port for the first and fails at the next
-        nccl=(spec.dp_size or 1) == 1 or spec.attention_dp,
+        nccl=(spec.dp_size or 1) == 1,
         meeting=meeting,
     )
 
@@ -111,22 +105,6 @@ def pick_block(taken: Collection[int], *, inner: bool, nccl: bool = True, meetin
         "no_free_port",
         f"Between {FIRST} and {LAST} {what} is not free on {LOOPBACK}: stop a server, or end what holds them.",
     )
-
-
-def meeting_ports(dist_init_addr: str, *, inner: bool) -> tuple[int, ...]:
-    """The ports that node 0 listens at because of `dist_init_addr`, the meeting port first.
-
-    Raises:
-        ValueError: it is no host:port, or leaves no room for the ports beside it.
-    """
-    found = _ADDRESS.fullmatch(dist_init_addr)
-    port = int(found[1]) if found is not None else 0
-    highest = _MAX_PORT - (max(MEETING) if inner else 0)
-    if not 0 < port <= highest:
-        raise ValueError(
-            f"dist_init_addr {dist_init_addr!r} must be host:port of node 0, as 10.0.0.1:25000, with a port up to {highest}"
-        )
-    return (port, *(port + step for step in MEETING)) if inner else (port,)
 
 
 def check_meeting_port(dist_init_addr: str, *, inner: bool = False, taken: Collection[int] = ()) -> tuple[int, ...]:

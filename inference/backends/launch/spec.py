@@ -1,18 +1,34 @@
-"""What people ask for: one SGLang server, in SGLang's own flag names, typed and checked as far as can be without disk or process."""
+"""What people ask for: one SGLang server, in SGLang's own flag names, typed and checked as far as can be without disk or process.
+
+What each field means, for people, stands in `fields.py`; what the fields forbid each other, in `rules.py`.
+"""
 
 import functools
 import re
+from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
+from inference.backends.launch import choices, former, rules
+from inference.backends.launch.fields import described
 from inference.backends.launch.flags import FlagValue, check_flags
 
 CPU_MAX_TOTAL_TOKENS = 20_000
 """Without a limit the CPU engine takes 0.7 of the machine's memory for its cache."""
 
+DRAIN_LIMIT_S = 30.0
+"""How long a stop waits for requests in flight where nobody says otherwise"""
+
+OURS = frozenset({"extra_flags", "gpus", "startup_limit_s", "drain_limit_s"})
+"""Fields that are no flags of SGLang"""
+
 _HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+_AMOUNT = re.compile(r"([0-9]{1,12})(?:(\.[0-9]{1,6})?(k|M|G)|(Ki|Mi|Gi))")
+_TIMES = {"k": 10**3, "M": 10**6, "G": 10**9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 
 
 def is_hub_id(name: str) -> bool:
@@ -20,61 +36,98 @@ def is_hub_id(name: str) -> bool:
     return _HUB_ID.fullmatch(name) is not None and ".." not in name
 
 
+def _amount(value: Any) -> Any:
+    """`32k` → 32000, `32Ki` → 32768, as SGLang reads them (`human_readable_int`); anything else is left to pydantic."""
+    found = _AMOUNT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        return value
+    whole, fraction, thousand, kilo = found.groups()
+    return int(Decimal(whole + (fraction or "")) * _TIMES[thousand or kilo])
+
+
+def _upper(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value  # as SGLang does
+
+
+def _plain(value: str) -> str:
+    if value.startswith("-") or any(ord(letter) < 32 for letter in value):  # noqa: PLR2004
+        raise ValueError("must not start with a dash nor hold control characters")
+    return value
+
+
+def _one_of(words: tuple[str, ...]) -> AfterValidator:
+    return AfterValidator(choices.one_of(words))
+
+
+Amount = Annotated[int, BeforeValidator(_amount)]
+Name = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_plain)]
+Width = Annotated[int, Field(ge=1, le=1024)]
+Gpu = Annotated[str, Field(pattern=r"^(GPU|MIG)-[0-9A-Za-z/-]{8,80}$")]
+Seconds = Annotated[float, Field(allow_inf_nan=False)]
+
+
 class LaunchSpec(BaseModel):
     """How to start one SGLang server, in SGLang's own flag names. What is None is left to SGLang."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), json_schema_extra=described)
 
-    model_path: str = Field(
-        min_length=1, max_length=500, description="Checkpoint folder under a model root, or a hub id."
-    )
-    tokenizer_path: str | None = Field(
-        None, min_length=1, max_length=500, description="Where it is not the model's own."
-    )
-    served_model_name: str | None = Field(None, min_length=1, max_length=200, description="Name in the OpenAI routes.")
-    device: Literal["cuda", "cpu", "xpu", "hpu", "npu", "musa"] | None = Field(
-        None, description="None: SGLang picks. `cpu` sets up the CPU engine."
-    )
-    tp_size: int | None = Field(None, ge=1, le=1024, description="Tensor parallel size.")
-    dp_size: int | None = Field(None, ge=1, le=1024, description="Full replicas behind one port; one node only.")
-    attn_dp_size: int | None = Field(None, ge=1, le=1024, description="Attention data parallelism inside tp_size.")
-    nnodes: int | None = Field(None, ge=1, le=1024, description="Nodes of one server; each node's app starts its part.")
-    node_rank: int | None = Field(None, ge=0, le=1023)
-    dist_init_addr: str | None = Field(None, max_length=255, description="host:port where the nodes meet.")
-    context_length: int | None = Field(None, ge=1, description="Tokens; not above the model's own.")
-    mem_fraction_static: float | None = Field(None, gt=0, lt=1, description="Share of GPU memory for weights and KV.")
-    max_total_tokens: int | None = Field(None, ge=1, description="KV cache size in tokens (CPU: 20,000 where unset).")
-    max_running_requests: int | None = Field(None, ge=1)
-    chunked_prefill_size: int | None = Field(None, ge=-1, description="Tokens; -1 turns chunking off.")
-    dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] | None = Field(
-        None, description="CPU: float32 where unset and the processor has no bfloat16 arithmetic."
-    )
-    kv_cache_dtype: str | None = Field(None, pattern=r"^[a-z0-9_]{1,40}$")
-    quantization: str | None = Field(None, pattern=r"^[a-z0-9_-]{1,40}$")
-    attention_backend: str | None = Field(
-        None, pattern=r"^[a-z0-9_]{1,40}$", description="CPU: torch_native where unset."
-    )
-    reasoning_parser: str | None = Field(None, pattern=r"^[a-z0-9_-]{1,40}$")
-    tool_call_parser: str | None = Field(None, pattern=r"^[a-z0-9_-]{1,40}$")
-    random_seed: int | None = Field(None, ge=0)
-    trust_remote_code: bool = Field(
-        False, description="Runs the checkpoint's own Python; only where settings allow it."
-    )
-    extra_flags: dict[str, FlagValue] = Field(
-        default_factory=dict, description="Others, from the allow-list of flags.py."
-    )
-    startup_limit_s: float | None = Field(
-        None,
-        gt=0,
-        description="Ours, not SGLang's: give a start up after so many seconds. None: wait, and show how long.",
-    )
+    model_path: Name
+    tokenizer_path: Name | None = None
+    served_model_name: Annotated[Name, Field(max_length=200)] | None = None
+    context_length: Annotated[Amount, Field(ge=1)] | None = None
+    trust_remote_code: bool = False
 
-    @field_validator("model_path", "tokenizer_path", "served_model_name", "dist_init_addr")
+    device: Literal["cuda", "cpu", "xpu", "hpu", "npu", "musa"] | None = None
+    gpus: list[Gpu] = Field(default_factory=list, max_length=64)
+    tp_size: Width | None = None
+    pp_size: Width | None = None
+    dp_size: Width | None = None
+    attn_dp_size: Width | None = None
+    ep_size: Width | None = None
+
+    mem_fraction_static: Annotated[float, Field(gt=0, lt=1)] | None = None
+    max_total_tokens: Annotated[Amount, Field(ge=1)] | None = None
+    kv_cache_dtype: Annotated[str, _one_of(choices.KV_CACHE_DTYPES)] | None = None
+    max_running_requests: Annotated[int, Field(ge=1)] | None = None
+    max_queued_requests: Annotated[int, Field(ge=1)] | None = None
+    chunked_prefill_size: Annotated[int, Field(ge=-1)] | None = None
+
+    dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] | None = None
+    quantization: Annotated[str, _one_of(choices.QUANTIZATIONS)] | None = None
+    load_format: Annotated[str, _one_of(choices.LOAD_FORMATS)] | None = None
+    weight_loader_disable_mmap: bool = False
+    weight_loader_prefetch_checkpoints: bool = False
+
+    attention_backend: Annotated[str, _one_of(choices.ATTENTION_BACKENDS)] | None = None
+    disable_cuda_graph: bool = False
+    cuda_graph_max_bs_decode: Annotated[int, Field(ge=1)] | None = None
+
+    speculative_algorithm: Annotated[str, BeforeValidator(_upper), _one_of(choices.SPECULATIVE_ALGORITHMS)] | None = (
+        None
+    )
+    speculative_draft_model_path: Name | None = None
+    speculative_num_steps: Annotated[int, Field(ge=1)] | None = None
+    speculative_eagle_topk: Annotated[int, Field(ge=1)] | None = None
+    speculative_num_draft_tokens: Annotated[int, Field(ge=1)] | None = None
+
+    nnodes: Width | None = None
+    node_rank: Annotated[int, Field(ge=0, le=1023)] | None = None
+    dist_init_addr: Annotated[Name, Field(max_length=255)] | None = None
+
+    reasoning_parser: Annotated[str, _one_of(choices.REASONING_PARSERS)] | None = None
+    tool_call_parser: Annotated[str, _one_of(choices.TOOL_CALL_PARSERS)] | None = None
+    random_seed: Annotated[int, Field(ge=0)] | None = None
+    enable_deterministic_inference: bool = False
+
+    enable_metrics: bool = False
+    startup_limit_s: Annotated[Seconds, Field(gt=0)] | None = None
+    drain_limit_s: Annotated[Seconds, Field(ge=0)] = DRAIN_LIMIT_S
+    extra_flags: dict[str, FlagValue] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
     @classmethod
-    def _plain(cls, value: str | None) -> str | None:
-        if value is not None and (value.startswith("-") or any(ord(letter) < 32 for letter in value)):  # noqa: PLR2004
-            raise ValueError("must not start with a dash nor hold control characters")
-        return value
+    def _up_to_date(cls, data: Any) -> Any:
+        return former.brought_up(data) if isinstance(data, Mapping) else data
 
     @field_validator("served_model_name")
     @classmethod
@@ -83,20 +136,26 @@ class LaunchSpec(BaseModel):
             raise ValueError("SGLang refuses a served_model_name with a colon in it")
         return value
 
-    @field_validator("extra_flags")
+    @field_validator("extra_flags", mode="before")
     @classmethod
-    def _allowed(cls, value: dict[str, FlagValue]) -> dict[str, FlagValue]:
-        return check_flags(value, tuple(cls.model_fields))
+    def _allowed(cls, value: Any) -> Any:
+        return check_flags(value, tuple(cls.model_fields)) if isinstance(value, Mapping) else value
 
     @model_validator(mode="after")
     def _consistent(self) -> "LaunchSpec":
-        nodes = self.nnodes or 1
-        if nodes > 1 and (self.node_rank is None or self.dist_init_addr is None):
-            raise ValueError("nnodes above 1 needs node_rank and dist_init_addr (host:port of node 0)")
-        if self.node_rank is not None and self.node_rank >= nodes:
-            raise ValueError(f"node_rank {self.node_rank} must be below nnodes ({nodes})")
-        if nodes > 1 and (self.dp_size or 1) > 1:
-            raise ValueError("dp_size above 1 works on one node only: set nnodes to 1, or dp_size to 1")
+        broken = rules.faults(self)
+        if broken:  # each at its own field, which a plain ValueError cannot say
+            raise ValidationError.from_exception_data(
+                type(self).__name__,
+                [
+                    InitErrorDetails(
+                        type=PydanticCustomError("launch_rule", "{sentence}", {"sentence": sentence}),
+                        loc=(field,),
+                        input=getattr(self, field),
+                    )
+                    for field, sentence in broken
+                ],
+            )
         return self
 
     @property
@@ -106,8 +165,8 @@ class LaunchSpec(BaseModel):
 
     @property
     def attention_dp(self) -> bool:
-        """Whether the ranks of attention data parallelism need ports between them."""
-        return (self.attn_dp_size or 1) > 1 or bool(self.extra_flags.get("enable_dp_attention"))
+        """Whether attention data parallelism needs ports between its processes."""
+        return (self.attn_dp_size or 1) > 1
 
     def resolved(self) -> "LaunchSpec":
         """With the defaults that Draftmill adds (those of the CPU engine), so that what is shown is what runs."""
