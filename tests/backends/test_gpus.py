@@ -7,7 +7,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from inference.backends.host import gpus
+from inference.backends.host import gpus, nvml
 from inference.backends.host.gpus import Gpu, GpuProcess, Surveyor
 from tests.support import fake_nvml
 from tests.support.fake_nvml import Device, FakeNvml
@@ -50,7 +50,7 @@ def test_each_gpu_is_listed_with_its_memory_and_who_holds_it(play: Play) -> None
 def test_a_process_in_a_container_without_the_driver_in_its_memory_is_not_named(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpus, "_INITIAL_PID_NAMESPACE", -1)  # as in a container: the driver's numbers are another's
+    monkeypatch.setattr(nvml, "_INITIAL_PID_NAMESPACE", -1)  # as in a container: the driver's numbers are another's
     play(FakeNvml(Device("GPU-a", compute=[(os.getpid(), 10)])))
     (process,) = gpus.list_gpus()[0].processes
     assert process.name is None
@@ -126,7 +126,7 @@ def test_missing_bindings_and_a_machine_without_a_gpu_are_put_in_words(
         raise ImportError("No module named 'pynvml'")
 
     monkeypatch.setattr(gpus, "nvml", missing)
-    assert "bindings are not installed" in gpus.survey().notes[0]
+    assert "bindings cannot be loaded" in gpus.survey().notes[0]
 
 
 def test_a_driver_that_hangs_holds_nobody_up_and_is_not_asked_twice(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from inference.backends.host.gpus import MIB, survey
+from inference.backends.host.gpus import survey
 from inference.backends.host.identity import (
     Identity,
     Marker,
@@ -21,6 +21,7 @@ from inference.backends.host.identity import (
     read_marker,
     shares_folder,
 )
+from inference.backends.host.nvml import MIB
 
 LONGEST_NAME = 120
 

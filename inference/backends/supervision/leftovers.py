@@ -20,6 +20,7 @@ from db.tables import Backend, BackendEvent, BackendStart, Leftover
 from db.types import now, storable
 from inference.backends.host.leftovers import MarkedTree, gpu_mib, marked_trees
 from inference.backends.host.process import ServerProcess, wait_gone
+from inference.backends.supervision.litter import Litter
 from inference.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -53,19 +54,21 @@ class Leftovers:
         self._db = database
         self._settings = settings
         self._patience = patience or Patience()
+        self._litter = Litter(database, settings)
 
     async def step(self) -> None:
-        """Look at every process once, bring the list up to date, and do what was asked for."""
-        await asyncio.to_thread(self._look)
+        """Look at every process once, bring the list up to date, do what was asked for, and sweep after those that are gone."""
+        trees = await asyncio.to_thread(marked_trees, self._settings.data_dir)
+        await asyncio.to_thread(self._look, trees)
         await self.clean()
+        await asyncio.to_thread(self._litter.tidy, trees)
 
     async def clean(self) -> None:
         """Clean what a person asked to have cleaned; cheap where nobody did."""
         for leftover_id in await asyncio.to_thread(self._asked):
             await asyncio.to_thread(self._clean, leftover_id)
 
-    def _look(self) -> None:
-        trees = marked_trees(self._settings.data_dir)
+    def _look(self, trees: list[MarkedTree]) -> None:
         with self._db.read() as s:
             strays = {tree.marker: tree for tree in trees if self._is_stray(s, tree)}
             known = {row.marker: row for row in s.exec(select(Leftover).where(col(Leftover.cleaned_at).is_(None)))}
