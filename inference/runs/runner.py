@@ -20,8 +20,9 @@ from inference.quality.guard import RunGuard, Trip
 from inference.runs import runstate
 from inference.runs.backendrows import keep_breaker, probe_again, tell
 from inference.runs.dispatch import Dispatcher
-from inference.runs.lanes import ClientPool, Lanes
+from inference.runs.lanes import Lanes
 from inference.runs.planner import plan_batch
+from inference.runs.pool import ClientPool
 from inference.runs.progress import EVERY_S, Meter, write_progress
 from inference.runs.results import Written
 from inference.runs.writer import DISK_ERRORS, ResultWriter
@@ -156,7 +157,7 @@ class Runner:
         for lane in self._lanes.by_id.values():
             if lane.changed is not None and lane.usable:
                 await self._call(probe_again, self._ctx, lane.backend_id, self.run_id, lane.changed)
-                lane.usable = False  # until its row says that it was probed
+                lane.usable, lane.changed = False, None  # until its row says that it was probed
         if self._lanes.news:
             news = list(self._lanes.news)
             await self._call(tell, self._ctx, self.run_id, news)

@@ -8,8 +8,8 @@ from typing import Any, Final
 from db.tables import Backend
 from db.types import now
 
-FRESH: Final = timedelta(seconds=15)
-"""Figures that are older say nothing of how busy a server is now"""
+FRESH: Final = timedelta(seconds=45)
+"""Figures that are older say nothing of how busy a server is now; steady ones are written every 30 s"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,9 @@ def told_load(backend: Backend) -> ToldLoad | None:
     except ValueError:
         return None
     seen = seen if seen.tzinfo is not None else seen.replace(tzinfo=UTC)
-    return ToldLoad(at, running, queued if isinstance(queued, int) else 0) if now() - seen <= FRESH else None
+    stale = figures.get("stale_s")
+    old = timedelta(seconds=stale if isinstance(stale, int | float) else 0)
+    return ToldLoad(at, running, queued if isinstance(queued, int) else 0) if now() - seen + old <= FRESH else None
 
 
 def is_follower(backend: Backend) -> bool:

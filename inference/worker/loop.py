@@ -18,7 +18,7 @@ from inference.backends.supervision.supervisor import Supervisor
 from inference.context import Context
 from inference.export.service import forget_orphans, write_export
 from inference.runs import runstate
-from inference.runs.lanes import ClientPool
+from inference.runs.pool import ClientPool
 from inference.runs.runner import Runner
 from inference.runs.writer import DISK_ERRORS
 from inference.worker.checking import check_loop

@@ -28,8 +28,8 @@ from db.tables import (
 )
 from inference.context import Context
 from inference.runs.behind.step import Behind
-from inference.runs.lanes import ClientPool
 from inference.runs.launch import create_run
+from inference.runs.pool import ClientPool
 from inference.runs.runner import Runner
 from inference.runs.service import run_view
 from inference.runs.settings import NewRun
