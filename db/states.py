@@ -3,8 +3,8 @@
 Runs:     queued → running → (pausing → paused) | (cancelling → cancelled) | completed | completed_with_failures | failed;
           a run whose backends are away goes back to queued; regenerate and retry queue a finished one again.
 Backends: stopped → starting → loading → warming_up → ready ⇄ unresponsive, ready → draining → stopping → stopped; a crash
-          goes backoff → starting, after too many failed; unknown when nothing can be told: from there only evidence leads
-          on, never a stop or a start of our own.
+          goes backoff → starting, after too many failed; unknown when its process cannot be seen: from there only evidence
+          (it is seen again, or its end) or a person's word leads on.
 """
 
 from collections.abc import Collection, Mapping
@@ -52,7 +52,7 @@ BACKEND_MOVES: dict[str, tuple[str, ...]] = {
     "ready": ("unresponsive", "draining", "stopping", "backoff", *_DOWN),
     "unresponsive": ("ready", "draining", "stopping", "backoff", *_DOWN),
     "draining": ("ready", "unresponsive", "stopping", "backoff", *_DOWN),
-    "stopping": ("stopped", "failed", "unknown"),
+    "stopping": ("stopped", "failed", "unknown", "backoff"),
     "backoff": ("starting", "stopping", *_DOWN),
     "failed": ("starting", "ready", "stopping", "stopped", "unknown"),
     "unknown": ("loading", "warming_up", "ready", "unresponsive", "stopped", "failed"),

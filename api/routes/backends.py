@@ -15,7 +15,7 @@ from inference.model import Page
 
 router = make_router(tag="backends", prefix="/backends")
 
-Action = Literal["start", "stop", "restart", "probe"]
+Action = Literal["start", "stop", "restart", "kill", "probe", "forget"]
 
 
 @router.get("")
@@ -64,18 +64,20 @@ def change_backend(
 
 
 @router.delete("/{backend_id}", status_code=204)
-def delete_backend(_: Operator, backend_id: Id, request: Request, session: WriteSession, audit: Audit) -> Response:
-    """Remove one that is at rest and that no run names."""
+def delete_backend(
+    _: Operator, backend_id: Id, request: Request, ctx: Ctx, session: WriteSession, audit: Audit
+) -> Response:
+    """Remove one that is at rest and that no run names, with its logs."""
     backend = service.get_backend(session, backend_id)
     check_match(request, _etag(backend))
     audit("backend.delete", f"backend/{backend_id}", name=backend.name)
-    service.delete_backend(session, backend_id)
+    service.delete_backend(session, ctx.settings, backend_id)
     return Response(status_code=204)
 
 
 @router.post("/{backend_id}/{action}", status_code=202)
 def act(user: Operator, backend_id: Id, action: Action, ctx: Ctx, session: WriteSession, audit: Audit) -> BackendView:
-    """Ask for a start, stop, restart or probe; watch `observed_state` for what came of it."""
+    """Ask for a start, stop, restart, kill, probe or forget; watch `observed_state` for what came of it."""
     backend = service.request_action(session, backend_id, action, settings=ctx.settings, user_id=user.id)
     audit(f"backend.{action}", f"backend/{backend_id}")
     return service.backend_view(session, backend)

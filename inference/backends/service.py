@@ -4,15 +4,17 @@ Nothing here starts or signals a process: an action changes what is *desired*, a
 server there. Pages and REST call these functions alike; the caller owns the transaction.
 """
 
+from sqlalchemy import event
 from sqlmodel import Session, col, select
 
 from db.errors import Conflict, Invalid, NotFound
 from db.queries.pages import page_by_id
 from db.tables import Backend, BackendEvent, BackendStart, RunBackend
 from db.types import now
-from inference.backends.actions import allowed_actions, at_rest, standing
+from inference.backends.actions import ACTIONS, allowed_actions, at_rest, standing
 from inference.backends.launch.checks import check_interpreter, check_spec
 from inference.backends.launch.spec import LaunchSpec
+from inference.backends.logs.keeping import drop_folder
 from inference.backends.requests import BackendChanges, NewBackend, checked_url, same_server
 from inference.backends.views import (
     BackendErrorView,
@@ -120,8 +122,8 @@ def patch_backend(s: Session, settings: Settings, backend_id: int, changes: Back
     return backend
 
 
-def delete_backend(s: Session, backend_id: int) -> None:
-    """Remove a backend at rest that no run names.
+def delete_backend(s: Session, settings: Settings, backend_id: int) -> None:
+    """Remove a backend at rest that no run names; its logs go once that is committed.
 
     Raises:
         NotFound: there is none.
@@ -144,17 +146,18 @@ def delete_backend(s: Session, backend_id: int) -> None:
         )
     s.delete(backend)
     s.flush()
+    event.listen(s, "after_commit", lambda _: drop_folder(settings, backend_id), once=True)
 
 
 def request_action(
     s: Session, backend_id: int, action: str, *, settings: Settings | None = None, user_id: int | None = None
 ) -> Backend:
-    """Ask for start, stop, restart or probe; the supervisor does it and the row tells how far it is.
+    """Ask for one of `ACTIONS`; the supervisor does it and the row tells how far it is.
 
     Args:
         s: a write session.
         backend_id: which.
-        action: start, stop, restart or probe.
+        action: start, stop, restart, kill, probe or forget.
         settings: given, a start is checked (model, interpreter) before it is accepted; the supervisor checks again.
         user_id: who asks, for the history.
 
@@ -165,10 +168,9 @@ def request_action(
         Unavailable: `sglang_missing`.
     """
     backend = get_backend(s, backend_id)
-    if action not in {"start", "stop", "restart", "probe"}:
-        raise Invalid(
-            "unknown_action", f"There is no action {action!r}: use start, stop, restart or probe.", field="action"
-        )
+    if action not in ACTIONS:
+        names = f"{', '.join(ACTIONS[:-1])} or {ACTIONS[-1]}"
+        raise Invalid("unknown_action", f"There is no action {action!r}: use {names}.", field="action")
     allowed = allowed_actions(backend)
     if action not in allowed:
         raise Conflict(
@@ -179,6 +181,14 @@ def request_action(
     if action in {"start", "restart"} and settings is not None and backend.launch is not None:
         check_spec(settings, LaunchSpec.model_validate(backend.launch))
         check_interpreter(settings)
+    _ask(backend, action)
+    backend.updated_at = now()
+    s.add(backend)
+    _record(s, backend, f"{action}_requested", f"{action.capitalize()} asked for.", user_id)
+    return backend
+
+
+def _ask(backend: Backend, action: str) -> None:
     if action == "start":
         backend.restart_requested = backend.desired_state == "running"  # failed or waiting to retry: again, now
         backend.desired_state = "running"
@@ -187,12 +197,14 @@ def request_action(
         backend.restart_requested = backend.probe_requested = False
     elif action == "restart":
         backend.restart_requested = True
+    elif action == "kill":
+        backend.kill_requested = True
+        if not backend.restart_requested:
+            backend.desired_state, backend.probe_requested = "stopped", False
+    elif action == "forget":
+        backend.forget_requested = True
     else:
         backend.probe_requested = True
-    backend.updated_at = now()
-    s.add(backend)
-    _record(s, backend, f"{action}_requested", f"{action.capitalize()} asked for.", user_id)
-    return backend
 
 
 def current_start(s: Session, backend: Backend) -> BackendStart | None:

@@ -20,7 +20,7 @@ class PhaseView(View):
 
 
 class EvidenceView(View):
-    """One signal and what it said: source is process, log, health, generation or probe."""
+    """One signal and what it said: source is process, log, health, generation, tokens, figures or probe."""
 
     source: str
     at: datetime
@@ -109,7 +109,7 @@ class BackendView(View):
     probe: dict[str, Any] | None
     server_info: dict[str, Any] | None
     allowed: list[str]
-    """The actions that are legal now: start, stop, restart, probe, delete"""
+    """The actions that are legal now: start, stop, restart, kill, probe, forget, delete"""
     created_at: datetime
     updated_at: datetime
 

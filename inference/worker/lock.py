@@ -1,4 +1,7 @@
-"""One worker per data directory, held by a file lock that the kernel gives back whatever way the process ends."""
+"""One worker per data directory, held by a file lock that the kernel gives back whatever way the process ends.
+
+It guards the ids and logs that lie there; the lock of the database (`db.exclusive`) guards the servers and runs that stand in it.
+"""
 
 import fcntl
 import os

@@ -28,18 +28,27 @@ from tests.support.fake_launcher import behave, install
 
 HURRIED = Policy(
     tick_s=0.05,
+    moving_look_s=0.03,
+    steady_look_s=0.05,
     starting_check_s=0.1,
     warming_check_s=0.05,
     health_s=0.2,
     sick_health_s=0.1,
     health_timeout_s=5.0,
+    canary_s=0.3,
+    canary_timeout_s=2.0,
     first_generate_s=10.0,
-    stop_deadline_s=1.5,
-    abort_after_s=0.7,
+    figures_s=0.1,
+    idle_figures_s=0.2,
+    drain_look_s=0.05,
+    kill_after_s=1.5,
     kill_deadline_s=10.0,
     backoff_s=(0.1, 0.1),
     attached_check_s=0.2,
     refresh_s=0.5,
+    leftovers_s=1.0,
+    clean_s=0.2,
+    cap_s=0.2,
 )
 PATIENCE_S = 60.0
 
@@ -113,6 +122,11 @@ class Lab:
             assert start is not None
             self.markers.add(start.weight_version or "")
             return start
+
+    def start(self, start_id: int) -> BackendStart:
+        """A start, whichever."""
+        with self.db.read() as s:
+            return s.get_one(BackendStart, start_id)
 
     def wait(self, backend_id: int, wanted: str | Callable[[Backend], object]) -> Backend:
         """Until the observed state, or the condition, holds."""

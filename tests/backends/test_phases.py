@@ -66,6 +66,7 @@ def test_the_phase_keeps_the_time_it_was_entered() -> None:
         "done": 1,
         "total": 2,
         "since": (T0 + timedelta(seconds=5)).isoformat(),
+        "left_s": 85.0,
     }
     assert tracker.last_line_at == T0 + timedelta(seconds=90)
 
@@ -84,3 +85,52 @@ def test_what_is_left_in_a_drain_is_known() -> None:
         "[t] Gracefully exiting... Remaining number of requests 3. Remaining requests remaining_rids=['a'].", T0
     )
     assert tracker.drained_to == 3
+
+
+def test_what_is_left_is_taken_from_the_bar_itself_or_from_the_pace_so_far() -> None:
+    tracker = PhaseTracker(T0)
+    tracker.feed("Loading safetensors checkpoint shards:  25% Completed | 5/20 [00:10<00:31, 2.1s/it]", T0)
+    assert tracker.phase.left_s == 31
+    tracker.feed("Loading safetensors checkpoint shards:  50% Completed | 10/20 [1:00:10<1:01:05, 6min/it]", T0)
+    assert tracker.phase.left_s == 3665
+    paced = PhaseTracker(T0)
+    paced.feed("Loading pt checkpoint shards:   0% Completed | 0/4 [00:00<?, ?it/s]", T0)
+    assert paced.phase.left_s is None
+    paced.feed("Loading pt checkpoint shards:  25% Completed | 1/4 [00:20<?, ?it/s]", T0 + timedelta(seconds=20))
+    assert paced.phase.left_s == 60
+
+
+def test_each_stage_is_kept_with_the_time_it_was_entered_and_its_last_count() -> None:
+    lines = [
+        "Load weight begin.",
+        "Loading pt checkpoint shards: 100% Completed | 4/4 [00:20<00:00, 5s/it]",
+        "Load weight end.",
+    ]
+    tracker = PhaseTracker(T0)
+    for second, line in enumerate(lines, 1):
+        tracker.feed(line, T0 + timedelta(seconds=second))
+    history = tracker.history()
+    assert [(item["name"], item["done"]) for item in history] == [
+        ("spawned", None),
+        ("loading weights", 4),
+        ("memory pool", None),
+    ]
+    assert history[1]["at"] == (T0 + timedelta(seconds=1)).isoformat()
+    again = PhaseTracker(T0, entered={"loading weights": T0 + timedelta(seconds=1)})
+    again.feed(lines[0], T0 + timedelta(hours=1))
+    assert again.phase.since == T0 + timedelta(seconds=1), (
+        "who reads the log again keeps the times of who read it first"
+    )
+
+
+def test_a_part_that_died_is_told_by_the_log_while_the_process_still_lives() -> None:
+    for line in (
+        "[t] Subprocess scheduler_0 (pid=28125) crashed with exit code -9. Triggering SIGQUIT for cleanup...",
+        "[t] Scheduler hit an exception: Traceback (most recent call last):",
+        "[t] SIGQUIT received. signum=None, frame=None. It usually means one child failed.",
+    ):
+        tracker = PhaseTracker(T0)
+        tracker.feed('[t] INFO:     127.0.0.1:1 - "POST /generate HTTP/1.1" 200 OK', T0)
+        assert tracker.part_died is None
+        tracker.feed(line, T0)
+        assert tracker.part_died == line

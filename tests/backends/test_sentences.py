@@ -12,7 +12,7 @@ from inference.backends.logs.diagnosis import seen_while_alive
 from inference.backends.logs.phases import PhaseTracker
 from inference.backends.server.readiness import Finding, Proof
 from inference.backends.supervision.reporting import Reporter
-from inference.backends.supervision.sentences import age, ready_sentence, starting_sentence
+from inference.backends.supervision.sentences import age, starting_sentence
 
 
 def life(minutes: float, *lines: str, **changes: Any) -> Any:
@@ -20,7 +20,7 @@ def life(minutes: float, *lines: str, **changes: Any) -> Any:
     tracker = PhaseTracker(at)
     for line in lines:
         tracker.feed(line, at)
-    return SimpleNamespace(**{"tracker": tracker, "problem": None, "bad_health_since": None, **changes})
+    return SimpleNamespace(**{"tracker": tracker, "problem": None, **changes})
 
 
 def test_a_start_up_that_stands_still_shows_its_last_stage_and_its_age() -> None:
@@ -44,17 +44,6 @@ def test_what_stands_in_the_way_is_said_first() -> None:
     assert told == "The log says ready, but it is not proven: http://127.0.0.1:1/health did not answer."
     full = life(0, problem=seen_while_alive("OSError: [Errno 28] No space left on device"))
     assert starting_sentence(full, None).startswith("Problem seen in the log while the process lives: A disk is full.")
-
-
-def test_busy_is_not_dead() -> None:
-    bad = now() - timedelta(seconds=30)
-    busy = life(0, "[t] Decode batch, #running-req: 3, #token: 9, gen throughput (token/s): 9", bad_health_since=bad)
-    assert ready_sentence(busy)[0] == "ready"
-    assert "tokens flow" in ready_sentence(busy)[1]
-    silent = life(1, "[t] Decode batch, #running-req: 3, #token: 9, gen throughput (token/s): 9", bad_health_since=bad)
-    assert ready_sentence(silent)[0] == "unresponsive"
-    assert "Nothing is killed" in ready_sentence(silent)[1]
-    assert ready_sentence(life(0))[0] == "ready"
 
 
 @pytest.mark.parametrize(("minutes", "text"), [(0.9, ""), (1, "1 min"), (119, "119 min"), (125, "2 h")])

@@ -183,7 +183,8 @@ def test_a_start_is_checked_again_where_settings_are_given(
 def test_something_can_always_be_done(state: str, wanted: str, kind: str) -> None:
     backend = Backend(name="x", kind=kind, observed_state=state, desired_state=wanted)
     allowed = allowed_actions(backend)
-    assert "start" in allowed or "stop" in allowed
+    assert {"start", "stop", "forget"} & set(allowed)
+    assert (state == "unknown") == ("forget" in allowed)
     assert ("delete" in allowed) <= (state in {"stopped", "failed"})
     assert ("restart" in allowed) <= (kind == "managed" and wanted == "running")
 
@@ -205,9 +206,9 @@ def test_how_it_is_started_changes_only_at_rest(database: Database, settings: Se
         assert "stop" in conflict.value.allowed
         assert patch_backend(s, settings, one, BackendChanges(name="renamed")).name == "renamed"
         with pytest.raises(Conflict):
-            delete_backend(s, one)
+            delete_backend(s, settings, one)
         row.desired_state = row.observed_state = "stopped"
-        delete_backend(s, one)
+        delete_backend(s, settings, one)
         with pytest.raises(NotFound):
             get_backend(s, one)
 

@@ -52,7 +52,7 @@ def show_backend(
     row = service.get_backend(session, backend_id)
     backend = service.backend_view(session, row)
     view: dict[str, Any] = {"backend": backend}
-    if part == "standing":
+    if part in {"standing", "evidence"}:
         view |= _standing(session, backend)
     elif part == "diagnosis":
         pass
@@ -99,9 +99,9 @@ def _past(session: Session, backend: BackendView) -> dict[str, Any]:
 
 
 @router.post("/{backend_id}/delete")
-def delete_backend(backend_id: Id, _: Operator, session: WriteSession, note: Audit) -> Response:
+def delete_backend(backend_id: Id, _: Operator, ctx: Ctx, session: WriteSession, note: Audit) -> Response:
     """Remove one at rest."""
-    service.delete_backend(session, backend_id)
+    service.delete_backend(session, ctx.settings, backend_id)
     note("backend.delete", f"backend/{backend_id}")
     return see("/backends")
 

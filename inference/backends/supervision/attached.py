@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -10,10 +9,9 @@ from db.tables import Backend
 from db.types import now
 from inference.backends.server.client import SglangClient
 from inference.backends.server.readiness import Finding, Proof, prove
-from inference.backends.supervision.policy import Policy
-from inference.backends.supervision.records import Records
 from inference.backends.supervision.reporting import Reporter
-from inference.backends.supervision.watching import Prober, make_probe
+from inference.backends.supervision.surroundings import Surroundings
+from inference.backends.supervision.watching import make_probe
 
 
 class AttachedKeeper:
@@ -22,15 +20,13 @@ class AttachedKeeper:
     Args: as for `ManagedKeeper`.
     """
 
-    def __init__(
-        self, backend_id: int, records: Records, policy: Policy, prober: Prober, wake: Callable[[], None]
-    ) -> None:
+    def __init__(self, backend_id: int, around: Surroundings) -> None:
         self._id = backend_id
-        self._records = records
-        self._policy = policy
-        self._prober = prober
-        self._wake = wake
-        self._reporter = Reporter(records, backend_id, policy.refresh_s)
+        self._around = around
+        self._records = around.records
+        self._policy = around.policy
+        self._reporter = Reporter(around.records, backend_id, around.policy.refresh_s)
+        self.next_look = 0.0
         self._client: SglangClient | None = None
         self._reached: tuple[str, str | None] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -41,6 +37,7 @@ class AttachedKeeper:
 
     async def step(self, row: Backend) -> None:
         """Look once, and do what is due."""
+        self.next_look = time.monotonic() + self._policy.steady_look_s
         if row.desired_state != "running":
             await self.close()
             if row.observed_state != "stopped":
@@ -59,6 +56,10 @@ class AttachedKeeper:
         elif self._task is None and self._probe_is_due(row):
             self._task = asyncio.create_task(self._probe(self._client, row))
         await self._report(row)
+
+    def _wake(self) -> None:
+        self.next_look = 0.0
+        self._around.wake()
 
     async def close(self) -> None:
         """Stop watching."""
@@ -139,7 +140,7 @@ class AttachedKeeper:
     async def _probe(self, client: SglangClient, row: Backend) -> None:
         self._next_probe = time.monotonic() + self._policy.probe_retry_s
         try:
-            await make_probe(self._prober, client, row, self._records, self._reporter)
+            await make_probe(self._around, client, row, self._reporter)
         finally:
             self._task = None
             self._wake()

@@ -42,6 +42,14 @@ class Outcome:
     columns: dict[str, Any] = field(default_factory=dict)
 
 
+REBOOTED = Diagnosis(
+    "machine_restarted",
+    "The machine was restarted, and the server went with it.",
+    "Nothing of the launch need be changed.",
+    permanent=False,
+)
+
+
 async def clear_away(life: Life, policy: Policy, reporter: Reporter) -> End:
     """Kill what is left of the tree, collect the exit code, read the log's end, check the port, wait for the GPU memory."""
     left = await asyncio.to_thread(wait_gone, life.process, policy.kill_deadline_s)
@@ -68,13 +76,14 @@ def after_stop(life: Life, end: End) -> Outcome:
     return Outcome("stopped", message, {**_ended(life, end, message), "crashes": 0, "retry_at": None, "phase": None})
 
 
-def after_crash(row: Backend, life: Life, end: End, policy: Policy, while_away: bool) -> Outcome:
+def after_crash(row: Backend, life: Life, end: End, policy: Policy) -> Outcome:
     """An end that nobody asked for: restart after a wait, or failed where that is senseless or was tried enough."""
-    found = life.problem if life.problem is not None and life.problem.code in OURS else None
+    found = _known_reason(life)
     if found is None:
         found = diagnose(end.lines, end.exit_code, ever_ready=life.ever_ready, known_exit=life.process.is_child)
-    summary = f"While Draftmill was away: {found.summary}" if while_away else found.summary
-    columns = {**_ended(life, end, summary), "error": {**found.to_json(), "summary": summary}, "retry_at": None}
+    summary = f"While Draftmill was away: {found.summary}" if life.while_away else found.summary
+    error = {**found.to_json(), "summary": summary}
+    columns = {**_ended(life, end, summary, error), "error": error, "retry_at": None}
     if row.desired_state != "running":
         return Outcome("stopped", f"Stopped: {summary} {end.proof}", {**columns, "crashes": 0})
     crashes = 1 if _was_steady(life, policy) else row.crashes + 1
@@ -102,12 +111,20 @@ def startup_limit(life: Life) -> Diagnosis | None:
     )
 
 
+def _known_reason(life: Life) -> Diagnosis | None:
+    if life.rebooted:
+        return REBOOTED
+    return life.problem if life.problem is not None and life.problem.code in OURS else None
+
+
 def _was_steady(life: Life, policy: Policy) -> bool:
     return life.ready_since is not None and time.monotonic() - life.ready_since > policy.steady_s
 
 
-def _ended(life: Life, end: End, ending: str) -> dict[str, Any]:
-    return {"start_id": life.start_id, "start": {"ended_at": now(), "exit_code": end.exit_code, "ending": ending}}
+def _ended(life: Life, end: End, ending: str, error: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Once this is written the start's ports are free for others, so nothing may be left of it."""
+    start = {"ended_at": now(), "exit_code": end.exit_code, "ending": ending, "error": error}
+    return {"start_id": life.start_id, "start": {**start, "phases": life.tracker.history()}, "kill_requested": False}
 
 
 def _proof(life: Life, left: list[Member]) -> str:

@@ -2,43 +2,45 @@
 
 import asyncio
 import contextlib
-import os
-import secrets
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from db.tables import Backend, BackendStart
 from db.types import now
-from inference.backends.host.gpumemory import Levels, used_mib
-from inference.backends.host.identity import Identity, find_leader
+from inference.backends.host.gpumemory import Levels
 from inference.backends.host.process import ServerProcess
-from inference.backends.launch.checks import check_interpreter, check_spec
-from inference.backends.launch.command import LaunchCommand, build_command
-from inference.backends.launch.ports import LOOPBACK, reserve
-from inference.backends.launch.spec import LaunchSpec
+from inference.backends.logs.batchlines import BatchLines
 from inference.backends.logs.diagnosis import Diagnosis, seen_while_alive
-from inference.backends.logs.phases import ORDER, SPAWNED, PhaseTracker
-from inference.backends.logs.reading import LogFollower, last_lines, redact
+from inference.backends.logs.following import LogFollower
+from inference.backends.logs.phases import PhaseTracker
+from inference.backends.logs.reading import last_lines, redact
 from inference.backends.server.client import SglangClient
-from inference.backends.supervision.records import NewStart
-from inference.settings import Settings
+from inference.backends.server.readiness import Expected
+from inference.backends.supervision.pulse import Pulse
 
-ADOPTED_TAIL_BYTES = 64 * 1024
 DIAGNOSIS_LINES = 400
 
 
 @dataclass(slots=True)
 class Stopping:
-    """An ordered end under way; times are monotonic."""
+    """An ordered end under way; times are monotonic but for those that people see."""
 
     since: float
     how: str
-    aborted: bool = False
+    drain_until: float | None = None
+    """Requests in flight may finish until then; None: it is past draining"""
+    kill_at: float | None = None
+    """SIGKILL is due then; None: no SIGTERM was sent yet"""
+    deadline_at: datetime | None = None
+    quiet: int = 0
+    """Looks in a row that found nothing in flight"""
+    next_look: float = 0.0
     killed: bool = False
+    noted: bool = False
+    """Whether its beginning stands in the database"""
 
 
 @dataclass(slots=True)
@@ -48,26 +50,33 @@ class Life:
     start_id: int
     number: int
     port: int
-    weight_version: str
+    expected: Expected
     log: Path
     url: str
     api_key: str
     limit_s: float | None
+    drain_limit_s: float
     gpu_before: Levels | None
-    """GPU memory in use before the launch; None: no GPU, or the launch was before ours"""
+    """GPU memory in use before the launch; None: no GPU, or nobody could tell"""
     process: ServerProcess
     follower: LogFollower
     tracker: PhaseTracker
     client: SglangClient
-    adopted: bool = False
+    batch_lines: BatchLines = field(default_factory=BatchLines)
+    while_away: bool = False
+    """It ended while no supervisor was there."""
+    rebooted: bool = False
+    """It was of an earlier boot of this machine."""
     recorded: bool = False
     """Whether the process stands in the database; until then it can be found by its marker alone."""
     since: float = field(default_factory=time.monotonic)
+    started_at: datetime = field(default_factory=now)
     ready_since: float | None = None
-    bad_health_since: datetime | None = None
+    pulse: Pulse = field(default_factory=lambda: Pulse(now()))
     stopping: Stopping | None = None
     problem: Diagnosis | None = None
     tasks: set["asyncio.Task[None]"] = field(default_factory=set)
+    log_size: int = -1
 
     @property
     def ever_ready(self) -> bool:
@@ -75,17 +84,36 @@ class Life:
         return self.ready_since is not None
 
     @property
+    def limit_at(self) -> datetime | None:
+        """When the user's limit for the start-up is over."""
+        return None if self.limit_s is None else self.started_at + timedelta(seconds=self.limit_s)
+
+    @property
     def key_file(self) -> Path:
         """Where the key lies while the server starts."""
         return self.log.with_suffix(".yaml")
 
-    def read_log(self) -> None:
-        """Take in what the log has new. Reads files."""
-        at = now()
+    def log_grew(self) -> bool:
+        """Whether the log has another size than at the last call: a look that costs no more than that."""
+        try:
+            size = self.log.stat().st_size
+        except OSError:
+            size = 0
+        grew, self.log_size = size != self.log_size, size
+        return grew
+
+    def read_log(self, at: datetime | None = None) -> None:
+        """Take in what the log has new, as of `at`. Reads files."""
+        at = at or now()
         for line in self.follower.read():
             self.tracker.feed(line, at)
+            self.batch_lines.feed(line, at)
             if not self.ever_ready and self.problem is None:
                 self.problem = seen_while_alive(line)
+        if self.tracker.last_tokens_at is not None:
+            self.pulse.tokens(self.tracker.last_tokens_at)
+        if self.tracker.part_died is not None:
+            self.pulse.died = redact(self.tracker.part_died, (self.api_key,))
 
     def log_end(self) -> list[str]:
         """The last lines, for a diagnosis: no key is in them. Reads files."""
@@ -114,117 +142,3 @@ class Life:
         """The server has read it: it need not lie there any longer."""
         with contextlib.suppress(OSError):
             self.key_file.unlink(missing_ok=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A start that passed every check and is not spawned yet."""
-
-    new: NewStart
-    command: LaunchCommand
-    limit_s: float | None
-    gpu_before: Levels | None = None
-
-
-def plan_start(settings: Settings, backend: Backend, number: int, ports_in_use: set[int]) -> Plan:
-    """Check what can be checked and lay out the files of a start. Blocks: it asks the interpreter for sglang.
-
-    Raises:
-        Invalid: the launch cannot work; the field is named.
-        Unavailable: no sglang, no free port.
-        OSError: the data directory cannot be written.
-    """
-    spec = check_spec(settings, LaunchSpec.model_validate(backend.launch or {}))
-    python = check_interpreter(settings, thoroughly=True)
-    folder = settings.data_dir.resolve() / "logs" / f"backend-{backend.id}"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    log = folder / f"start-{number}.log"
-    key_file = log.with_suffix(".yaml")
-    weight_version = f"draftmill-{backend.id}-{number}-{secrets.token_hex(8)}"
-    api_key = secrets.token_hex(24)
-    ports = reserve(spec, ports_in_use)
-    command = build_command(
-        spec, python=python, ports=ports, key_config_path=key_file, weight_version=weight_version, api_key=api_key
-    )
-    key_file.unlink(missing_ok=True)
-    with os.fdopen(os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(command.config_text)
-    url = f"http://{LOOPBACK}:{ports.http}"
-    gpu_before = None if spec.device == "cpu" else used_mib()
-    new = NewStart(number, command.shown, log, ports.http, weight_version, url, api_key)
-    return Plan(new, command, spec.startup_limit_s, gpu_before)
-
-
-def spawn(plan: Plan) -> ServerProcess:
-    """Start the process. Blocks for a moment.
-
-    Raises:
-        OSError: the interpreter cannot be executed.
-    """
-    new = plan.new
-    return ServerProcess.spawn(
-        plan.command.argv, plan.command.env, log=new.log, cwd=new.log.parent, marker=new.weight_version
-    )
-
-
-def new_life(plan: Plan, start_id: int, process: ServerProcess) -> Life:
-    """The life of a process that was just spawned."""
-    new = plan.new
-    return Life(
-        start_id=start_id,
-        number=new.number,
-        port=new.port,
-        weight_version=new.weight_version,
-        log=new.log,
-        url=new.url,
-        api_key=new.api_key,
-        limit_s=plan.limit_s,
-        gpu_before=plan.gpu_before,
-        process=process,
-        follower=LogFollower(new.log),
-        tracker=PhaseTracker(now()),
-        client=SglangClient(new.url, new.api_key, max_connections=8),
-    )
-
-
-def find_process(start: BackendStart) -> ServerProcess | None:
-    """The living process of a start that an earlier supervisor left, proven to be that one. Blocks for a moment."""
-    marker = start.weight_version or ""
-    if start.pid is not None and start.pid_started is not None:
-        return ServerProcess.adopt(Identity(start.pid, start.pid_started), marker)
-    leader = find_leader(marker) if marker else None  # we died between the spawn and writing the pid down
-    return ServerProcess.adopt(leader, marker) if leader is not None else None
-
-
-def remains(start: BackendStart) -> ServerProcess:
-    """A handle on what may be left of a start whose main process is gone."""
-    return ServerProcess.gone(Identity(start.pid or 0, start.pid_started or 0.0), start.weight_version or "")
-
-
-def adopted_life(backend: Backend, start: BackendStart, process: ServerProcess) -> Life:
-    """The life of a server that an earlier supervisor started."""
-    log = Path(start.log_path or "/nonexistent/start.log")
-    ready = start.ready_at is not None
-    phase = str((backend.phase or {}).get("name", SPAWNED))
-    launch = LaunchSpec.model_validate(backend.launch or {})
-    life = Life(
-        start_id=start.id or 0,
-        number=start.number,
-        port=start.port or 0,
-        weight_version=start.weight_version or "",
-        log=log,
-        url=backend.url or f"http://{LOOPBACK}:{start.port}",
-        api_key=backend.api_key or "",
-        limit_s=launch.startup_limit_s,
-        gpu_before=None,
-        process=process,
-        follower=LogFollower(log, ADOPTED_TAIL_BYTES if ready else None),
-        tracker=PhaseTracker(now(), phase if ready and phase in ORDER else SPAWNED),
-        client=SglangClient(backend.url or "", backend.api_key, max_connections=8),
-        adopted=True,
-        ready_since=time.monotonic() if ready else None,
-    )
-    if backend.observed_state == "unresponsive":
-        life.bad_health_since = backend.observed_at
-    life.since = time.monotonic() - max(0.0, (now() - start.started_at).total_seconds())
-    return life

@@ -2,7 +2,8 @@
 
     stopped → starting → loading → warming_up → ready ⇄ unresponsive
                  any of these → backoff → starting …   (a crash; after the last try, or where a retry is senseless: failed)
-    ready → draining → stopping → stopped;  before ready: stopping → stopped
+    ready → draining → stopping → stopped;  before ready, or unresponsive: stopping → stopped
+    unknown: its process was on another machine; only a person leads out of it
 
 The same step serves at boot, on the timer, on a user's action and on a process's end. Busy is not dead: nothing but a
 person, a start-up limit of theirs, or a port that can never be bound makes it kill a process that lives.
@@ -10,38 +11,27 @@ person, a start-up limit of theirs, or a port that can never be bound makes it k
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Any
 
 from db.errors import DomainError
-from db.tables import Backend
+from db.tables import Backend, BackendStart
 from db.types import now
-from inference.backends.host.process import wait_gone
-from inference.backends.logs.phases import STATE_OF
 from inference.backends.server.readiness import Finding
-from inference.backends.supervision.endings import after_crash, after_stop, clear_away, startup_limit
-from inference.backends.supervision.life import (
-    Life,
-    Stopping,
-    adopted_life,
-    find_process,
-    new_life,
-    plan_start,
-    remains,
-    spawn,
-)
-from inference.backends.supervision.policy import Policy
-from inference.backends.supervision.records import Records
+from inference.backends.supervision.adoption import adopted_life, place_of
+from inference.backends.supervision.endings import after_crash, after_stop, clear_away
+from inference.backends.supervision.launching import Plan, new_life, plan_start, spawn
+from inference.backends.supervision.life import Life
+from inference.backends.supervision.records import PortsTaken
 from inference.backends.supervision.reporting import Reporter
-from inference.backends.supervision.sentences import named, ready_sentence, starting_sentence
-from inference.backends.supervision.stopping import begin_stop, go_on_stopping
-from inference.backends.supervision.watching import Prober, Watch
-from inference.settings import Settings
+from inference.backends.supervision.sentences import named
+from inference.backends.supervision.stopping import Ending
+from inference.backends.supervision.surroundings import Surroundings
+from inference.backends.supervision.tending import Tending
+from inference.backends.supervision.watching import Watch
 
-_UPWARD = ("starting", "loading", "warming_up")
-_ALIVE = (*_UPWARD, "ready", "unresponsive")
-_REMEMBER_S = 5.0
-_REMEMBER_READY_S = 60.0
+_ALIVE = ("starting", "loading", "warming_up", "ready", "unresponsive", "draining", "stopping")
+_PICKS = 5
+"""How often ports are picked anew where other starts took them meanwhile"""
 
 
 class ManagedKeeper:
@@ -49,78 +39,90 @@ class ManagedKeeper:
 
     Args:
         backend_id: which.
-        settings: where logs lie, which interpreter.
-        records: the database.
-        policy: how patient.
-        prober: makes the fidelity probe.
-        wake: called when something happened that deserves a step at once.
+        around: the settings, the database and how patient to be.
     """
 
-    def __init__(
-        self,
-        backend_id: int,
-        settings: Settings,
-        records: Records,
-        policy: Policy,
-        prober: Prober,
-        wake: Callable[[], None],
-    ) -> None:
+    def __init__(self, backend_id: int, around: Surroundings) -> None:
         self._id = backend_id
-        self._settings = settings
-        self._records = records
-        self._policy = policy
-        self._prober = prober
-        self._wake = wake
-        self._reporter = Reporter(records, backend_id, policy.refresh_s)
-        self._life: Life | None = None
-        self._watch: Watch | None = None
-        self._recovered = False
-        self._next_remember = 0.0
-        self._shown_problem: object = None
+        self._around = around
+        self._records = around.records
+        self._reporter = Reporter(around.records, backend_id, around.policy.refresh_s)
+        self._tending: Tending | None = None
+        self._recovered = self._woken = False
+        self.next_look = 0.0
+        """monotonic"""
 
     async def step(self, row: Backend) -> None:
         """Look once, and do what is due."""
-        if not self._recovered and self._life is None:
+        self._woken = False
+        if not self._recovered:
             await self._recover(row)
             self._recovered = True
-        elif self._life is None or self._watch is None:
-            await self._at_rest(row)
+        if self._tending is not None:
+            await self._tend(row, self._tending)
+        elif row.observed_state == "unknown":
+            await self._out_of_sight(row)
         else:
-            await self._tend(row, self._life, self._watch)
+            await self._at_rest(row)
+        policy = self._around.policy
+        steady = self._tending is None or self._tending.steady
+        wait = policy.steady_look_s if steady else policy.moving_look_s
+        self.next_look = 0.0 if self._woken else time.monotonic() + wait
 
     async def close(self) -> None:
         """Let go: the server runs on, to be adopted later."""
-        if self._life is not None:
-            await self._release(self._life)
+        if self._tending is not None:
+            await self._release(self._tending.life)
 
     async def _recover(self, row: Backend) -> None:
-        """Take back what an earlier supervisor left, or write down what became of it."""
+        """Take back what an earlier supervisor left, or find that it is gone."""
         start = await asyncio.to_thread(self._records.last_start, row)
         if start is None or start.ended_at is not None:
             if row.observed_state not in {"stopped", "failed", "backoff"}:
                 await self._reporter.report("stopped", "No process was running when Draftmill started.")
+                row.observed_state = "stopped"
             return
-        process = await asyncio.to_thread(find_process, start)
-        life = adopted_life(row, start, process or remains(start))
-        await asyncio.to_thread(life.read_log)
-        if row.observed_state in {"draining", "stopping"}:
-            life.stopping = Stopping(time.monotonic(), "SIGTERM, begun before Draftmill was restarted")
-        if process is None:
-            await self._ended(row, life, while_away=True)
+        if place_of(start) == "elsewhere":
+            await self._lose_sight(row, start)
             return
+        life = await asyncio.to_thread(adopted_life, row, start)
         self._begin(life)
-        message = f"Taken back: process {process.identity.pid} was running when Draftmill started."
+        if life.while_away:
+            if row.observed_state == "unknown":
+                await self._reporter.report("unresponsive", "It can be looked for again, and its process is gone.")
+            return
+        message = f"Taken back: process {life.process.identity.pid} was running when Draftmill started."
         await asyncio.to_thread(self._records.event, self._id, "adopted", message, life.start_id)
         self._reporter.note(Finding("process", True, message))
-        if life.stopping is not None:
-            process.terminate()
+        if row.observed_state in {"draining", "stopping"}:
+            await self._ending(life).resume(row)
         elif row.observed_state not in _ALIVE:
-            await self._reporter.report("starting", message)
+            row.observed_state = "loading" if row.observed_state == "unknown" else "starting"
+            await self._reporter.report(row.observed_state, message)
+
+    async def _lose_sight(self, row: Backend, start: BackendStart) -> None:
+        message = (
+            f"Unknown: it was started on {start.host or 'another machine'}, whose processes cannot be seen from here. It is "
+            "neither started again nor stopped. If that machine or that server is gone, say so with “forget”."
+        )
+        self._reporter.note(Finding("process", None, f"Process {start.pid or '?'} was on {start.host}."))
+        await self._reporter.report("unknown", message)
+        row.observed_state = "unknown"
+
+    async def _out_of_sight(self, row: Backend) -> None:
+        if not row.forget_requested:
+            return
+        message = "Forgotten: a person said that the server, which could not be seen from here, is gone."
+        ended = {"ended_at": now(), "ending": message}
+        columns: dict[str, Any] = {"forget_requested": False, "desired_state": "stopped", "restart_requested": False}
+        self._reporter.clear()
+        await self._reporter.report("stopped", message, start_id=row.start_id, start=ended, **columns)
 
     async def _at_rest(self, row: Backend) -> None:
         if row.desired_state != "running":
-            if row.observed_state != "stopped":
-                await self._reporter.report("stopped", "Stopped: no process is running.", retry_at=None, phase=None)
+            if row.observed_state != "stopped" or row.kill_requested:
+                message = "Stopped: no process is running."
+                await self._reporter.report("stopped", message, retry_at=None, kill_requested=False)
             return
         if not row.restart_requested:
             waiting = row.observed_state == "backoff" and row.retry_at is not None and row.retry_at > now()
@@ -130,19 +132,13 @@ class ManagedKeeper:
 
     async def _start(self, row: Backend, crashes: int) -> None:
         try:
-            number = await asyncio.to_thread(self._records.next_number, self._id)
-            ports = await asyncio.to_thread(self._records.ports_in_use)
-            plan = await asyncio.to_thread(plan_start, self._settings, row, number, ports)
+            begun = await self._written_down(row, crashes)
         except (DomainError, ValueError, OSError) as error:
             await self._refuse(str(error))
             return
-        self._reporter.clear()
-        message = f"Starting (start {number}, port {plan.new.port})."
-        start_id = await asyncio.to_thread(
-            self._records.begin_start, self._id, plan.new, crashes=crashes, message=message
-        )
-        if start_id is None:
+        if begun is None:
             return
+        plan, start_id = begun
         try:
             process = await asyncio.to_thread(spawn, plan)
         except OSError as error:
@@ -152,6 +148,30 @@ class ManagedKeeper:
             return
         self._begin(new_life(plan, start_id, process))  # before anything else can fail: it must not be started twice
 
+    async def _written_down(self, row: Backend, crashes: int) -> tuple[Plan, int] | None:
+        """A start that stands in the database with its ports, its process yet to come; None where the backend was deleted.
+
+        Raises:
+            DomainError, ValueError, OSError: it cannot work.
+        """
+        number = await asyncio.to_thread(self._records.next_number, self._id)
+        picks = 0
+        while True:
+            ports = await asyncio.to_thread(self._records.ports_in_use)
+            plan = await asyncio.to_thread(plan_start, self._around.settings, row, number, ports)
+            message = f"Starting (start {number}, port {plan.new.ports.http})."
+            try:
+                start_id = await asyncio.to_thread(
+                    self._records.begin_start, self._id, plan.new, crashes=crashes, message=message
+                )
+            except PortsTaken:
+                picks += 1
+                if picks >= _PICKS:
+                    raise OSError("the ports picked for it were given to other starts, again and again") from None
+                continue
+            self._reporter.clear()
+            return None if start_id is None else (plan, start_id)
+
     async def _refuse(self, sentence: str, **columns: Any) -> None:
         """A start that cannot work: failed, before any process came to be."""
         error = {"summary": sentence, "cure": "", "lines": []}
@@ -160,9 +180,9 @@ class ManagedKeeper:
         await self._reporter.report("failed", f"Not started: {sentence}", **columns)
 
     def _begin(self, life: Life) -> None:
-        self._life = life
-        self._watch = Watch(life, self._id, self._policy, self._records, self._reporter, self._prober, self._wake)
-        self._next_remember = 0.0
+        around = self._around
+        watch = Watch(life, self._id, around, self._reporter, self._wake)
+        self._tending = Tending(life, watch, self._ending(life), around, self._reporter)
         if (descriptor := life.process.pidfd) is not None:
             loop = asyncio.get_running_loop()
 
@@ -172,88 +192,40 @@ class ManagedKeeper:
 
             loop.add_reader(descriptor, ended)
 
+    def _ending(self, life: Life) -> Ending:
+        return Ending(life, self._around.policy, self._reporter, self._wake)
+
+    def _wake(self) -> None:
+        self._woken = True
+        self.next_look = 0.0
+        self._around.wake()
+
     async def _release(self, life: Life) -> None:
         if life.process.pidfd is not None:
             asyncio.get_running_loop().remove_reader(life.process.pidfd)
         await life.close()
-        self._life = self._watch = None
+        self._tending = None
 
-    async def _tend(self, row: Backend, life: Life, watch: Watch) -> None:
-        await asyncio.to_thread(life.read_log)
-        if not life.process.alive():
-            await self._ended(row, life)
-            return
-        if not life.recorded:
-            await asyncio.to_thread(self._records.spawned, life.start_id, life.process.identity)
-            life.recorded = True
-        self._reporter.note(Finding("process", True, f"Process {life.process.identity.pid} is alive."))
-        if time.monotonic() >= self._next_remember:
-            self._next_remember = time.monotonic() + (_REMEMBER_READY_S if life.ever_ready else _REMEMBER_S)
-            await asyncio.to_thread(life.process.remember)
-        if life.stopping is None and (row.desired_state != "running" or row.restart_requested):
-            await begin_stop(life, self._policy, self._reporter, self._wake)
-        elif life.stopping is not None:
-            await go_on_stopping(life, life.stopping, self._policy, self._reporter)
-        elif life.ever_ready:
-            await self._report_ready(row, life, watch)
-            watch.schedule(row)
+    async def _tend(self, row: Backend, tending: Tending) -> None:
+        life = tending.life
+        if life.process.alive():
+            await tending.step(row)
         else:
-            await self._report_starting(row, life, watch)
-            watch.schedule(row)
+            await self._ended(row, life)
 
-    async def _report_starting(self, row: Backend, life: Life, watch: Watch) -> None:
-        life.problem = life.problem or await asyncio.to_thread(startup_limit, life)
-        phase = life.tracker.phase
-        self._reporter.note(Finding("log", life.problem is None or None, f"Last stage in the log: {phase}."))
-        state = STATE_OF[phase.name]
-        if row.observed_state in _UPWARD:  # evidence leads upward only: what was seen is not unseen
-            state = max(state, row.observed_state, key=_UPWARD.index)
-        columns: dict[str, Any] = {}
-        if life.problem is not self._shown_problem and life.problem is not None:
-            columns["error"] = life.problem.to_json()
-        self._shown_problem = life.problem
-        await self._reporter.report(state, starting_sentence(life, watch.proof), phase.to_json(), **columns)
-        if life.problem is not None and life.problem.code in {"startup_limit", "port_in_use"}:
-            await asyncio.to_thread(wait_gone, life.process, self._policy.kill_deadline_s)
-            self._wake()
-
-    async def _report_ready(self, row: Backend, life: Life, watch: Watch) -> None:
-        tokens_at = life.tracker.last_tokens_at
-        self._reporter.note(Finding("log", True, f"Last stage in the log: {life.tracker.phase}."))
-        if tokens_at is not None:
-            self._reporter.note(Finding("tokens", True, f"Tokens last flowed at {tokens_at:%H:%M:%S} UTC, by the log."))
-        columns: dict[str, Any] = {}
-        if row.observed_state not in {"ready", "unresponsive"}:
-            life.drop_key_file()
-            proof = watch.proof
-            facts = (proof.facts or {}) if proof is not None else {}
-            columns = {"error": None, "start_id": life.start_id, "server_info": facts}
-            columns["version"] = facts.get("version")
-            columns["start"] = {"ready_at": now(), "version": facts.get("version")}
-            if proof is not None and proof.model is not None:
-                columns["model"] = proof.model
-        elif row.crashes and time.monotonic() - (life.ready_since or 0.0) > self._policy.steady_s:
-            columns = {"crashes": 0}
-        state, message = ready_sentence(life)
-        await self._reporter.report(state, message, life.tracker.phase.to_json(), **columns)
-
-    async def _ended(self, row: Backend, life: Life, *, while_away: bool = False) -> None:
+    async def _ended(self, row: Backend, life: Life) -> None:
         """The main process is gone."""
         await life.drop_tasks()
-        end = await clear_away(life, self._policy, self._reporter)
-        if (
-            end.left and life.stopping is not None and self._life is life
-        ):  # stays in `stopping`, and the next step tries again
-            await self._reporter.report(
-                "stopping", f"Stopping: the main process is gone, but {named(end.left)} lives on."
-            )
+        end = await clear_away(life, self._around.policy, self._reporter)
+        if end.left:  # stays in `stopping`, and the next step tries again
+            message = f"Stopping: the main process is gone, but {named(end.left)} lives on."
+            await self._reporter.report("stopping", message)
             return
         life.drop_key_file()
         await self._release(life)
-        if life.stopping is not None:
-            outcome = after_stop(life, end)
-        else:
-            outcome = after_crash(row, life, end, self._policy, while_away)
+        self._around.book.drop(self._id)
+        stopped = life.stopping is not None
+        outcome = after_stop(life, end) if stopped else after_crash(row, life, end, self._around.policy)
         self._reporter.clear()
-        self._reporter.note(Finding("process", None if life.stopping is not None else False, end.proof))
+        self._reporter.note(Finding("process", None if stopped else False, end.proof))
         await self._reporter.report(outcome.state, outcome.message, **outcome.columns)

@@ -8,23 +8,39 @@ class Policy:
     """Defaults are for real servers."""
 
     tick_s: float = 0.5
-    """How often every backend is looked at; the end of a process is seen at once besides."""
+    """Between looks at what people ask for; the end of a process is seen at once besides."""
+    moving_look_s: float = 0.25
+    """Between looks at a server that starts, drains or stops."""
+    steady_look_s: float = 1.0
+    """Between looks at one that is ready, or at rest."""
     starting_check_s: float = 2.0
     """Between HTTP checks while the log says that the server still loads (the log may be wrong, or silent)."""
-    warming_check_s: float = 0.5
-    """Between HTTP checks once it says that its port is open."""
-    health_s: float = 20.0
-    """Between health checks of a ready server; each costs a token on an idle one."""
+    warming_check_s: float = 0.25
+    """Between HTTP checks once it says that its port is about to open."""
+    health_s: float = 10.0
+    """Between questions to `/ready` of an idle server: a test of a flag, which costs it nothing."""
     sick_health_s: float = 5.0
-    """The same while it does not answer."""
+    """The same while it does not answer, and before a canary that failed is sent again."""
     health_timeout_s: float = 25.0
-    """The server itself waits up to 20 s for its scheduler."""
+    """For `/health`, where there is no `/ready`: the server itself waits up to 20 s for its scheduler."""
+    canary_s: float = 30.0
+    """Between generations of one token, as long as nothing else shows that an idle server generates."""
+    canary_timeout_s: float = 20.0
+    """As long as SGLang's own health check waits for its scheduler."""
+    busy_limit_s: float = 300.0
+    """Silence with requests running is a long prefill, until it is longer than SGLang's own watchdog allows."""
+    quiet_s: float = 20.0
+    """Requests that run for so long without a token are worth a word, and a question to `/ready`."""
     first_generate_s: float = 600.0
     """For the first real request: kernels may be compiled for it."""
-    stop_deadline_s: float = 20.0
+    figures_s: float = 2.0
+    """Between readings of the live figures while work runs."""
+    idle_figures_s: float = 10.0
+    """The same while nothing runs."""
+    drain_look_s: float = 0.5
+    """Between questions whether anything is still in flight; two that say no end a drain."""
+    kill_after_s: float = 20.0
     """From SIGTERM to SIGKILL."""
-    abort_after_s: float = 12.0
-    """From SIGTERM to the request that aborts what is still in flight."""
     kill_deadline_s: float = 10.0
     """How long to wait for killed processes to be gone."""
     memory_deadline_s: float = 30.0
@@ -38,4 +54,10 @@ class Policy:
     attached_check_s: float = 15.0
     """Between checks of an attached server."""
     refresh_s: float = 10.0
-    """Evidence that changed only in its time is written this often."""
+    """Evidence that changed only in its words or its time is written this often."""
+    leftovers_s: float = 30.0
+    """Between searches for processes of ours that belong to no start."""
+    clean_s: float = 2.0
+    """Between looks whether somebody asked to have one cleaned."""
+    cap_s: float = 5.0
+    """Between looks at the size of a growing log."""

@@ -9,7 +9,7 @@ from inference.backends.probe import fidelity
 from inference.backends.probe.fidelity import Check
 from inference.backends.probe.probe import ProbeReport, probe
 from inference.backends.server.client import SglangClient
-from inference.backends.supervision.watching import Prober
+from inference.backends.supervision.surroundings import Prober
 from inference.context import Context
 from inference.tokens.errors import TokensError
 from inference.tokens.formats import BoundFormat, bind, get_format

@@ -9,7 +9,7 @@ from db.types import now
 from inference.backends.server.readiness import Finding
 from inference.backends.supervision.records import Records
 
-SOURCES = ("process", "log", "health", "generation", "tokens", "probe")
+SOURCES = ("process", "log", "health", "generation", "tokens", "figures", "probe")
 
 
 class Reporter:
@@ -18,7 +18,7 @@ class Reporter:
     Args:
         records: where it is written.
         backend_id: whose.
-        refresh_s: new times alone are written this often.
+        refresh_s: what changed only in words or times is written this often.
     """
 
     def __init__(self, records: Records, backend_id: int, refresh_s: float) -> None:
@@ -29,9 +29,9 @@ class Reporter:
         self._written: object = None
         self._written_at = 0.0
 
-    def note(self, finding: Finding) -> None:
-        """Take in what a signal says now."""
-        self._evidence[finding.source] = (now(), finding.ok, finding.text)
+    def note(self, finding: Finding, at: datetime | None = None) -> None:
+        """Take in what a signal says, as of `at` (now)."""
+        self._evidence[finding.source] = (at or now(), finding.ok, finding.text)
 
     def clear(self) -> None:
         """Forget everything: another start begins."""
@@ -47,13 +47,21 @@ class Reporter:
             for at, ok, text in (self._evidence[source],)
         ]
 
-    async def report(self, state: str, message: str, phase: dict[str, Any] | None = None, **columns: Any) -> None:
-        """Write state, sentence, phase and evidence if they differ from what was written last, or that is old.
+    async def report(
+        self,
+        state: str,
+        message: str,
+        phase: dict[str, Any] | None = None,
+        *,
+        deadline_at: datetime | None = None,
+        **columns: Any,
+    ) -> None:
+        """Write state, sentence, phase, deadline and evidence if they differ from what was written last, or that is old.
 
         `columns` and the named arguments of `Records.write` are always written.
         """
-        said = tuple((source, ok, text) for source, (_, ok, text) in sorted(self._evidence.items()))
-        seen = (state, message, repr(phase), said)
+        said = tuple((source, ok, "" if ok else text) for source, (_, ok, text) in sorted(self._evidence.items()))
+        seen = (state, message, repr(phase), deadline_at, said)
         if not columns and seen == self._written and time.monotonic() - self._written_at < self._refresh_s:
             return
         await asyncio.to_thread(
@@ -62,6 +70,7 @@ class Reporter:
             state=state,
             message=message,
             phase=phase,
+            deadline_at=deadline_at,
             evidence=self.evidence(),
             **columns,
         )

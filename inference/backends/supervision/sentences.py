@@ -1,4 +1,4 @@
-"""What a person reads while a server starts and runs: one sentence from everything that is known, in coarse time steps."""
+"""What a person reads while a server starts: one sentence from everything that is known, in coarse time steps."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,6 +16,8 @@ QUIET_S = 120.0
 def starting_sentence(life: Life, proof: Proof | None) -> str:
     """Where a start-up is, for how long, and what stands in its way."""
     tracker, phase = life.tracker, life.tracker.phase
+    if tracker.part_died is not None:
+        return "A part of it died while it was starting; SGLang is shutting itself down."
     if life.problem is not None:
         return f"Problem seen in the log while the process lives: {life.problem.summary} {life.problem.cure}"
     if proof is not None and proof.stranger:
@@ -29,19 +31,6 @@ def starting_sentence(life: Life, proof: Proof | None) -> str:
         reason = "; compiling kernels can take long" if phase.name in {WARMING, GRAPHS} else ""
         sentence += f" The log has been silent for {age(tracker.last_line_at)}{reason}."
     return sentence
-
-
-def ready_sentence(life: Life) -> tuple[str, str]:
-    """`ready` or `unresponsive`, and why: a health check that fails while tokens flow is a busy server."""
-    bad, tokens_at = life.bad_health_since, life.tracker.last_tokens_at
-    if bad is None:
-        return "ready", "Ready: it answers requests, and the answers are this start's own."
-    if tokens_at is not None and tokens_at >= bad:
-        return "ready", f"Ready and busy: health checks fail since {bad:%H:%M:%S} UTC, but tokens flow."
-    return "unresponsive", (
-        f"The process is alive but does not answer health checks since {bad:%H:%M:%S} UTC: busy with a long prefill, or "
-        "hung. Nothing is killed; it is asked again."
-    )
 
 
 def named(members: Sequence[Member]) -> str:

@@ -1,117 +1,162 @@
-"""What is asked of a living server beside the steps: health and proof of readiness, and the fidelity probe."""
+"""What is asked of a living server beside the steps: proof of readiness, signs of life, live figures, the fidelity probe."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Any
 
 from db.errors import DomainError
 from db.tables import Backend
 from db.types import now
-from inference.backends.logs.phases import ORDER, WARMING
+from inference.backends.logs.phases import MEMORY, ORDER
 from inference.backends.server.client import GenerateError, SglangClient
-from inference.backends.server.readiness import Finding, Proof, prove
+from inference.backends.server.loads import read_figures
+from inference.backends.server.readiness import Finding, Proof, ask_ready, generate_one, prove
 from inference.backends.supervision.life import Life
-from inference.backends.supervision.policy import Policy
-from inference.backends.supervision.records import Records
 from inference.backends.supervision.reporting import Reporter
-
-Prober = Callable[[SglangClient, Backend], Awaitable[dict[str, Any]]]
-"""Makes the fidelity probe's report, as JSON, of a ready server."""
+from inference.backends.supervision.surroundings import Surroundings
 
 
 class Watch:
-    """The checks of one life; one health check and one probe at a time, neither holding up a step.
+    """The checks of one life; one of a kind at a time, none holding up a step.
 
     Args:
         life: of what.
         backend_id: whose.
-        policy: how often.
-        records: where a probe's report goes.
+        around: where figures and a probe's report go, how often to ask.
         reporter: what evidence goes to.
-        prober: makes the probe.
         wake: called when a check has an answer.
     """
 
     def __init__(
-        self,
-        life: Life,
-        backend_id: int,
-        policy: Policy,
-        records: Records,
-        reporter: Reporter,
-        prober: Prober,
-        wake: Callable[[], None],
+        self, life: Life, backend_id: int, around: Surroundings, reporter: Reporter, wake: Callable[[], None]
     ) -> None:
         self._life = life
         self._id = backend_id
-        self._policy = policy
-        self._records = records
+        self._around = around
+        self._policy = around.policy
         self._reporter = reporter
-        self._prober = prober
         self._wake = wake
-        self._checking = self._probing = False
-        self._next_check = self._next_probe = 0.0
+        self._under_way: set[str] = set()
+        self._due = dict.fromkeys(("proof", "health", "figures", "probe"), 0.0)
+        self._tells = False
+        """Whether it ever told its figures itself"""
         self.proof: Proof | None = None
         """The last proof of readiness that was tried."""
 
     def schedule(self, row: Backend) -> None:
         """Begin what is due."""
-        if not self._checking and time.monotonic() >= self._next_check:
-            self._checking = True
-            self._life.task(self._check())
-        wanted = row.probe_requested or row.probe is None
-        if wanted and row.observed_state == "ready" and not self._probing and time.monotonic() >= self._next_probe:
-            self._probing = True
-            self._life.task(self._probe(row))
+        life, at = self._life, now()
+        if not life.ever_ready:
+            self._begin("proof", self._prove)
+            return
+        if life.pulse.quiet(at, self._policy):
+            self._begin("health", self._ask_health)
+        if not life.expected.serves:
+            return
+        self._begin("figures", self._read_figures)
+        if life.pulse.canary_is_due(at, self._policy):
+            self._begin("canary", self._send_canary)
+        if row.observed_state == "ready" and (row.probe_requested or row.probe is None):
+            self._begin("probe", lambda: self._probe(row))
 
-    async def _check(self) -> None:
+    def _begin(self, kind: str, check: Callable[[], Awaitable[float]]) -> None:
+        if kind in self._under_way or time.monotonic() < self._due.get(kind, 0.0):
+            return
+        self._under_way.add(kind)
+        self._life.task(self._run(kind, check))
+
+    async def _run(self, kind: str, check: Callable[[], Awaitable[float]]) -> None:
+        """One check; the next of its kind is due so many seconds after it as it returns."""
+        wait = self._policy.sick_health_s
         try:
-            wait = await self._health() if self._life.ever_ready else await self._prove()
-            self._next_check = time.monotonic() + wait
+            wait = await check()
         finally:
-            self._checking = False
-            self._wake()
+            self._due[kind] = time.monotonic() + wait
+            self._under_way.discard(kind)
+            if kind != "figures":
+                self._wake()
 
     async def _prove(self) -> float:
         life, policy = self._life, self._policy
-        self._next_check = time.monotonic() + policy.starting_check_s
         proof = await prove(
-            life.client, life.weight_version, health_s=policy.health_timeout_s, generate_s=policy.first_generate_s
+            life.client, life.expected, health_s=policy.health_timeout_s, generate_s=policy.first_generate_s
         )
         for finding in proof.findings:
             self._reporter.note(finding)
         self.proof = proof
         if proof.ready:
             life.ready_since = time.monotonic()
-            return policy.health_s
-        opened = proof.answers or ORDER.index(life.tracker.phase.name) >= ORDER.index(WARMING)
+            life.pulse.answered(now())
+            self._due["health"] = time.monotonic() + policy.health_s
+        opened = proof.answers or ORDER.index(life.tracker.phase.name) >= ORDER.index(MEMORY)
         return policy.warming_check_s if opened else policy.starting_check_s
 
-    async def _health(self) -> float:
-        began = now()
-        health = await self._life.client.health(timeout_s=self._policy.health_timeout_s)
+    async def _ask_health(self) -> float:
+        policy, pulse, began = self._policy, self._life.pulse, now()
+        health = await ask_ready(self._life.client, health_s=policy.health_timeout_s)
         self._reporter.note(Finding("health", health.ok, health.text))
         if health.ok:
-            self._life.bad_health_since = None
-            return self._policy.health_s
-        self._life.bad_health_since = self._life.bad_health_since or began
-        return self._policy.sick_health_s
+            pulse.health.clear()
+            return policy.health_s
+        pulse.health.add(began, health.text)
+        return policy.sick_health_s
 
-    async def _probe(self, row: Backend) -> None:
-        self._next_probe = time.monotonic() + self._policy.probe_retry_s
+    async def _send_canary(self) -> float:
+        """One token by ids, whose answer carries our version; only where nothing else tells that it generates."""
+        life, policy, began = self._life, self._policy, now()
+        pulse = life.pulse
         try:
-            await make_probe(self._prober, self._life.client, row, self._records, self._reporter)
-        finally:
-            self._probing = False
-            self._wake()
+            version = await generate_one(life.client, policy.canary_timeout_s)
+        except GenerateError as error:
+            if (
+                _nothing_since(pulse.tokens_at, began) and not pulse.busy
+            ):  # a long prefill came between: that is no failure
+                self._reporter.note(Finding("generation", False, f"A generation of one token failed: {error.message}"))
+                pulse.generation.add(began, f"a generation of one token failed: {error.message}")
+            return policy.sick_health_s
+        if version != life.expected.weight_version:
+            text = f"its weight version is {version!r}, not this start's: its weights were changed, or another answers."
+            self._reporter.note(Finding("generation", False, f"A generation was answered, but {text}"))
+            pulse.generation.add(began, text, surely=True)
+            return policy.sick_health_s
+        self._reporter.note(Finding("generation", True, "A generation of one token was answered, by this very start."))
+        pulse.answered(now())
+        return 0.0
+
+    async def _read_figures(self) -> float:
+        life, policy = self._life, self._policy
+        reading = await read_figures(life.client)
+        self._tells = self._tells or reading is not None
+        if reading is None and not self._tells:
+            reading = life.batch_lines.reading(now())
+        if (
+            reading is None
+        ):  # what was said last stands: a server that cannot be asked for a moment is as busy as it was
+            return policy.figures_s if life.pulse.busy else policy.idle_figures_s
+        self._around.book.add(self._id, reading)
+        in_flight = (reading.running or 0) + (reading.queued or 0)
+        life.pulse.figures(reading.at, in_flight)
+        if reading.flowing and reading.source != "log":  # the log's lines were taken in when they came
+            life.pulse.tokens(reading.at)
+        self._reporter.note(Finding("figures", True, f"{reading.running or 0} running, {reading.queued or 0} queued."))
+        return policy.figures_s if in_flight else policy.idle_figures_s
+
+    async def _probe(self, row: Backend) -> float:
+        await make_probe(self._around, self._life.client, row, self._reporter)
+        return self._policy.probe_retry_s
 
 
-async def make_probe(prober: Prober, client: SglangClient, row: Backend, records: Records, reporter: Reporter) -> None:
+def _nothing_since(tokens_at: datetime | None, began: datetime) -> bool:
+    return tokens_at is None or tokens_at < began
+
+
+async def make_probe(around: Surroundings, client: SglangClient, row: Backend, reporter: Reporter) -> None:
     """Make the fidelity probe and write its report down; one that cannot be made is evidence too."""
     done: dict[str, Any] = {"probe_requested": False}
     try:
-        report = await prober(client, row)
+        report = await around.prober(client, row)
     except (GenerateError, DomainError, ValueError, OSError) as error:
         reporter.note(Finding("probe", False, f"The fidelity probe could not be made: {error}"))
     else:
@@ -119,4 +164,4 @@ async def make_probe(prober: Prober, client: SglangClient, row: Backend, records
         text = "The fidelity probe passed." if good else "The fidelity probe refuses this server."
         reporter.note(Finding("probe", good, text))
         done["probe"] = report
-    await asyncio.to_thread(records.write, row.id or 0, **done)
+    await asyncio.to_thread(around.records.write, row.id or 0, **done)
