@@ -8,7 +8,7 @@ from sqlmodel import select
 from db.engine import Database
 from db.tables import BackendStart
 from inference.backends.host import litter
-from inference.backends.host.identity import Identity
+from inference.backends.host.identity import Identity, marked
 from inference.backends.host.leftovers import MarkedTree
 from inference.settings import Settings
 
@@ -38,16 +38,13 @@ class Litter:
         """Note what the processes of all living starts share, and sweep after those of which none lives. Reads /proc."""
         for tree in trees:
             self._note(tree)
-        alive = {tree.marker for tree in trees}
-        self._due = {
-            identity: due
-            for identity, due in self._due.items()
-            if any(identity == item.identity for tree in trees for item in tree.processes)
-        }
-        for marker in list(litter.markers(self._settings.data_dir)):
-            if marker not in alive and self._is_over(marker):
-                removed = litter.sweep(marker)
-                log.info("swept after a server", marker=marker, removed=removed)
+        living = {item.identity for tree in trees for item in tree.processes}
+        self._due = {identity: due for identity, due in self._due.items() if identity in living}
+        over = [marker for marker in litter.markers(self._settings.data_dir) if self._is_over(marker)]
+        alive = {marker for _, marker in marked()} if over else set()  # asked last: what was found may be old by now
+        for marker in over:
+            if marker not in alive:
+                log.info("swept after a server", marker=marker, removed=litter.sweep(marker))
 
     def _note(self, tree: MarkedTree) -> None:
         """Each process soon after its birth, and ever more seldom as it grows old: a map of memory is long to read."""
