@@ -48,7 +48,7 @@ def test_extra_flags_that_are_no_json_say_where(site: Site) -> None:
             "kind": "managed",
             "name": "x",
             "launch.model_path": "/m",
-            "extra_flags": '{"a": ',
+            "launch.extra_flags": '{"a": ',
         }
         answer = client.post("/backends/new", data=data)
     assert answer.status_code == 422

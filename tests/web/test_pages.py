@@ -11,7 +11,10 @@ PAGES = (
     "/",
     "/backends",
     "/backends/new",
+    "/backends/new?kind=attached",
+    "/backends/flags",
     "/backends/{backend}",
+    "/backends/{backend}/edit",
     "/prompt-sets",
     "/prompt-sets/{set}",
     "/runs",
@@ -31,6 +34,7 @@ PAGES = (
     "/exports",
     "/users",
 )
+OPERATORS = {"/users", "/runs/new", "/backends/new", "/backends/new?kind=attached", "/backends/{backend}/edit"}
 
 
 def fill(site: Site, path: str, sample: int = 2) -> str:
@@ -49,16 +53,16 @@ def test_page_is_whole_and_keeps_to_the_policy(site: Site, path: str) -> None:
     assert "<b>&" not in answer.text
 
 
-@pytest.mark.parametrize("path", [path for path in PAGES if path not in {"/users", "/runs/new", "/backends/new"}])
+@pytest.mark.parametrize("path", [path for path in PAGES if path not in OPERATORS])
 def test_reviewers_see_every_page_but_those_that_only_change_things(site: Site, path: str) -> None:
     with site.as_("reviewer") as client:
         assert client.get(fill(site, path)).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/users", "/runs/new", "/backends/new"])
+@pytest.mark.parametrize("path", sorted(OPERATORS))
 def test_pages_above_a_role_say_which_role_they_need(site: Site, path: str) -> None:
     with site.as_("reviewer") as client:
-        answer = client.get(path)
+        answer = client.get(fill(site, path))
     assert answer.status_code == 403
     check_page(answer.text)
     assert "needs the role" in answer.text

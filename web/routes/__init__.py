@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from web.routes.backend_edit import router as backend_edit_pages
 from web.routes.backend_new import router as backend_new_pages
 from web.routes.backends import router as backends_pages
 from web.routes.exports import router as exports_pages
@@ -21,6 +22,7 @@ router = APIRouter(include_in_schema=False)
 for _family in (
     home_pages,
     backend_new_pages,
+    backend_edit_pages,
     backends_pages,
     leftovers_pages,
     prompt_sets_pages,
