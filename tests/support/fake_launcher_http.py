@@ -82,8 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _generate(self, asked: dict) -> None:
         """One token at once; a longer answer takes as long as the file `hold` exists, unless it is aborted."""
         server, aborted = self.server, threading.Event()
-        if server.is_set("stuck"):  # a scheduler that hangs: not even the canary is answered
-            server.in_flight[asked["rid"]] = aborted
+        if server.is_set("stuck"):  # a scheduler that hangs does not even count what waits for it
             while server.is_set("stuck"):
                 time.sleep(0.02)
         elif asked.get("sampling_params", {}).get("max_new_tokens", 1) > 1:
