@@ -10,6 +10,7 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from db.tables import Backend, BackendEvent, Run, RunEvent
+from db.types import now
 from inference.context import Context
 
 
@@ -26,7 +27,7 @@ def probe_again(ctx: Context, backend_id: int, run_id: int, weight_version: str)
         backend = s.get(Backend, backend_id)
         if backend is None or not backend.probe:
             return
-        backend.probe = None
+        backend.probe, backend.updated_at = None, now()  # the supervisor reads a row that was touched
         message = (
             f"An answer to run {run_id} came from weights {weight_version!r}, which its probe did not meet: another server "
             "stands behind this address now, or its weights were changed. It is probed again before it is used."

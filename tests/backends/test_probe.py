@@ -13,6 +13,7 @@ from inference.tokens.cache import TokenizerCache
 from inference.tokens.formats import bind, get_format
 from inference.tokens.tokenizer import Tokenizer
 from tests.support.fake_sglang import Answer, Facts, FakeSglang, FolderVocabulary
+from tests.support.fake_sglang.script import Call
 from tests.support.tiny_tokenizers import CHATML, CHATML_OPENED, QWEN3, make_tokenizer
 
 pytestmark = pytest.mark.anyio
@@ -57,6 +58,11 @@ async def asked(server: FakeSglang, tokenizer: Tokenizer, **more: Any) -> ProbeR
 def failed(report: ProbeReport) -> list[str]:
     assert report.ok is not bool(report.refusals)
     return [check.name for check in report.checks if check.ok is False]
+
+
+def answer_of(usual: Any, call: Call) -> Answer:
+    """What it would answer, for a fault to be put on it."""
+    return Answer(output_ids=list(usual(call)))
 
 
 async def test_a_good_server_passes_and_every_check_was_made(pair: Make) -> None:
@@ -182,10 +188,41 @@ async def test_the_end_of_the_prompt_in_the_output_is_refused(pair: Make) -> Non
     assert "part of them may be the prompt's" in report.refusals[0]
 
 
-async def test_a_server_that_does_not_echo_is_refused(pair: Make) -> None:
+async def test_a_server_that_shows_in_no_way_what_the_model_saw_is_refused(pair: Make) -> None:
     server, tokenizer = pair()
     server.knobs.echo_prompt_ids = False
+    usual = server.script
+    server.script = lambda call: replace(answer_of(usual, call), remove=("input_token_logprobs",))
     assert failed(await asked(server, tokenizer)) == ["echo"]
+
+
+async def test_log_probabilities_prove_the_prompt_where_a_router_drops_the_echo(pair: Make) -> None:
+    server, tokenizer = pair()
+    server.knobs.echo_prompt_ids = False
+    report = await asked(server, tokenizer)
+    assert report.ok
+    (check,) = [check for check in report.checks if check.name == "echo"]
+    assert check.ok is None
+    assert "only their count is compared" in check.text
+
+
+async def test_log_probabilities_of_other_ids_than_were_sent_are_refused(pair: Make) -> None:
+    server, tokenizer = pair()
+    server.knobs.echo_prompt_ids = False
+    usual = server.script
+    other = {"input_token_logprobs": [[None, 1, None], [0.0, 2, None]]}
+    server.script = lambda call: replace(answer_of(usual, call), meta=other)
+    report = await asked(server, tokenizer)
+    assert failed(report) == ["echo"]
+    assert "from position 0" in report.refusals[0]
+
+
+async def test_a_server_that_tells_nothing_of_itself_is_judged_by_its_answers(pair: Make) -> None:
+    server, tokenizer = pair()
+    server.knobs.missing = {"/model_info", "/get_model_info", "/server_info", "/get_server_info"}
+    report = await asked(server, tokenizer)
+    assert report.ok
+    assert any("does not say which SGLang it is" in note for note in report.notes)
 
 
 async def test_another_vocabulary_is_refused_and_never_sent_our_ids(pair: Make) -> None:

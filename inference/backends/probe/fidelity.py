@@ -1,12 +1,12 @@
 """The probe's single questions. Each gives a `Check`: true, contradicted, or not seen."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from inference.backends.server.client import GenerateError, Generation, SglangClient
+from inference.backends.server.client import NEUTRAL_SAMPLING, GenerateError, Generation, SglangClient, new_rid
 from inference.model import View
 from inference.tokens.formats import BoundFormat
 from inference.tokens.ids import Ids
@@ -19,6 +19,7 @@ SAMPLE_TEXT = 'The answer is 42, and naïve café owners in 東京 pay €3.50 �
 """Words, digits, other scripts, an emoji, indentation and JSON: where tokenizers of the same family part ways"""
 
 _SPREAD = 24
+_NO_SUCH_THING = frozenset({404, 405, 501})
 _MODEL_INFO = (
     "model_path",
     "tokenizer_path",
@@ -38,9 +39,24 @@ class Check(View):
     text: str
 
 
-def told_by_model_info(info: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of `/model_info`."""
-    return {key: info[key] for key in _MODEL_INFO if key in info}
+async def told_of_itself(client: SglangClient) -> dict[str, Any]:
+    """What is kept of `/model_info` and `/server_info`; of one that has no such endpoint, as a router may not, nothing.
+
+    Raises:
+        GenerateError: it does not answer, or not well.
+    """
+    model = await _if_there(client.model_info())
+    server = await _if_there(client.server_info())
+    return {**{key: model[key] for key in _MODEL_INFO if key in model}, **server}
+
+
+async def _if_there(question: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+    try:
+        return await question
+    except GenerateError as error:
+        if error.status not in _NO_SUCH_THING:
+            raise
+        return {}
 
 
 def version(server: Mapping[str, Any]) -> Check:
@@ -133,17 +149,78 @@ async def vocabulary(client: SglangClient, tokenizer: Tokenizer, bound: BoundFor
     )
 
 
-def echo(sent: Ids, generation: Generation) -> Check:
-    """Whether the ids that were sent came back as what the model saw."""
-    if generation.prompt_ids is None:
-        return Check(
-            name="echo",
-            ok=False,
-            text="The server does not send prompt_token_ids back, so what the model saw cannot be proven.",
-        )
-    if not np.array_equal(generation.prompt_ids, sent):
-        return Check(name="echo", ok=False, text="The prompt_token_ids that came back are not the ids that were sent.")
-    return Check(name="echo", ok=True, text=f"The {len(sent)} ids sent came back as prompt_token_ids.")
+def echo(sent: Ids, generation: Generation, seen: Sequence[int] | None) -> Check:
+    """Whether the ids that were sent came back as what the model saw.
+
+    Args:
+        sent: the prompt's ids.
+        generation: the answer.
+        seen: what the log-probabilities of the prompt show that the model saw, asked for where no ids came back; None: nothing.
+    """
+    if generation.prompt_ids is not None:
+        if not np.array_equal(generation.prompt_ids, sent):
+            text = "The prompt_token_ids that came back are not the ids that were sent."
+            return Check(name="echo", ok=False, text=text)
+        return Check(name="echo", ok=True, text=f"The {len(sent)} ids sent came back as prompt_token_ids.")
+    if seen is None:
+        text = "The server sends neither prompt_token_ids back nor the prompt's log-probabilities, so what the model saw cannot be proven."
+        return Check(name="echo", ok=False, text=text)
+    if list(seen) != sent.tolist():
+        where = _first_difference(seen, sent.tolist())
+        text = f"The model saw other ids than were sent, from position {where}, as the log-probabilities of the prompt show."
+        return Check(name="echo", ok=False, text=text)
+    text = (
+        "The server does not send prompt_token_ids back, as behind a router, which drops the request for them. The "
+        f"log-probabilities of a prompt show that the model saw the {len(sent)} ids that were sent; of a run's prompts only "
+        "their count is compared."
+    )
+    return Check(name="echo", ok=None, text=text)
+
+
+async def seen_by_logprobs(client: SglangClient, sent: Ids, timeout_s: float) -> list[int] | None:
+    """The ids that the model saw for the prompt, from the log-probability it gave each; None where the server tells none.
+
+    Raises:
+        GenerateError: no answer.
+    """
+    body = {
+        "input_ids": sent,
+        "sampling_params": {**NEUTRAL_SAMPLING, "temperature": 0.0, "max_new_tokens": 1},
+        "rid": new_rid(),
+        "stream": False,
+        "return_logprob": True,
+        "logprob_start_len": 0,
+    }
+    answer = await client.call("POST", "/generate", body, timeout_s=timeout_s)
+    meta = answer.get("meta_info") if isinstance(answer, dict) else None
+    told = meta.get("input_token_logprobs") if isinstance(meta, dict) else None
+    if not isinstance(told, list) or not told:
+        return None
+    ids = [item[1] for item in told if isinstance(item, list) and len(item) > 1 and type(item[1]) is int]
+    return ids if len(ids) == len(told) else None
+
+
+def router(server: Mapping[str, Any]) -> list[Check]:
+    """Whether it is a router, which tells little of the servers behind it."""
+    workers = server.get("router_workers")
+    if type(workers) is not int:
+        return []
+    text = (
+        f"It is a router in front of {workers} {'server' if workers == 1 else 'servers'}: their limits, versions and "
+        "tokenizers cannot be seen through it."
+    )
+    return [Check(name="router", ok=None, text=text)]
+
+
+def alike(versions: Collection[str]) -> list[Check]:
+    """Whether all answers came from the same weights."""
+    if len(versions) <= 1:
+        return []
+    text = (
+        f"Answers come from different weights ({' and '.join(sorted(versions))}): the servers behind this address were not "
+        "loaded alike, and each sample says which it is from."
+    )
+    return [Check(name="weights_alike", ok=None, text=text)]
 
 
 def counts(sent: Ids, generation: Generation) -> Check:

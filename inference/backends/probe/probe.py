@@ -32,6 +32,10 @@ ANSWER_TOKENS = 160
 
 TIMEOUT_S = 180.0
 
+MEETINGS, MOST_MEETINGS = 4, 32
+"""Requests for each server behind a router, and together: enough to meet most, whatever it goes by"""
+_ONE_TOKEN = {"temperature": 0.0, "max_new_tokens": 1}
+
 
 class ProbeReport(View):
     """What the probe found. `ok`: no refusal. `checks`: ok None where it could not be seen. `server`: what may be kept of its facts."""
@@ -45,6 +49,8 @@ class ProbeReport(View):
     tokenizer_sha256: str
     token_format: str | None = None
     server: dict[str, Any] = Field(default_factory=dict)
+    weight_versions: list[str] = Field(default_factory=list)
+    """Those that its answers carried; several where differing servers stand behind a router"""
     at: datetime
 
 
@@ -82,6 +88,7 @@ async def probe(
         tokenizer_sha256=tokenizer.sha256,
         token_format=bound.name if bound else None,
         server=asked.server,
+        weight_versions=sorted(asked.weight_versions),
         at=now(),
     )
 
@@ -106,18 +113,22 @@ class _Asked:
         self.notes: list[str] = []
         self.server: dict[str, Any] = {}
         self.ways: ThreeWays | None = None
+        self.weight_versions: set[str] = set()
 
     async def everything(self) -> None:
         """Asks all there is to ask; stops where the server does not answer, or must not be asked."""
         try:
-            model = await self.client.model_info()
-            self.server = {**fidelity.told_by_model_info(model), **await self.client.server_info()}
+            self.server = await fidelity.told_of_itself(self.client)
         except GenerateError as error:
             self.checks.append(
                 Check(name="server", ok=False, text=f"The server does not say what it is: {error.message}")
             )
             return
-        self.checks += [fidelity.version(self.server), fidelity.auto_truncate(self.server)]
+        self.checks += [
+            *fidelity.router(self.server),
+            fidelity.version(self.server),
+            fidelity.auto_truncate(self.server),
+        ]
         self.checks += fidelity.vocabulary_size(self.server, self.tokenizer)
         if any(check.ok is False for check in self.checks):
             return
@@ -161,12 +172,32 @@ class _Asked:
             text = f"A request by ids was not answered: {generation.message}"
             self.checks.append(Check(name="ids", ok=False, text=text))
             return
-        self._judge(prompt_ids, generation)
+        seen = None
+        if generation.prompt_ids is None:
+            seen = await _or_error(fidelity.seen_by_logprobs(self.client, prompt_ids, self.timeout_s))
+        self._judge(prompt_ids, generation, None if isinstance(seen, GenerateError) else seen)
+        await self._meet_all(prompt_ids, generation)
         self.ways = compare(self.tokenizer, self.bound, self.question, prompt_ids, generation, chat_way(chat))
 
-    def _judge(self, prompt_ids: Ids, generation: Generation) -> None:
+    async def _meet_all(self, prompt_ids: Ids, generation: Generation) -> None:
+        """Which weights answer; behind a router some small requests more, each of its own, to meet the servers there."""
+        workers = self.server.get("router_workers")
+        more = min(MEETINGS * workers, MOST_MEETINGS) if isinstance(workers, int) and workers > 1 else 0
+        asks = (
+            _or_error(self.client.generate(prompt_ids[number:], _ONE_TOKEN, new_rid(), self.timeout_s))
+            for number in range(1, min(more, len(prompt_ids) - 1) + 1)
+        )
+        answers = [generation, *await asyncio.gather(*asks)]
+        self.weight_versions = {
+            answer.weight_version
+            for answer in answers
+            if isinstance(answer, Generation) and answer.weight_version is not None
+        }
+        self.checks += fidelity.alike(self.weight_versions)
+
+    def _judge(self, prompt_ids: Ids, generation: Generation, seen: Sequence[int] | None) -> None:
         checks: Sequence[Check] = (
-            fidelity.echo(prompt_ids, generation),
+            fidelity.echo(prompt_ids, generation, seen),
             fidelity.counts(prompt_ids, generation),
             fidelity.inside_vocabulary(generation, self.tokenizer),
             *fidelity.weights(generation, self.weight_version),

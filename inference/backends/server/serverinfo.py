@@ -41,6 +41,9 @@ _KEPT_INSIDE = ("effective_max_running_requests_per_dp", "last_gen_throughput", 
 def redact(info: Mapping[str, Any]) -> dict[str, Any]:
     """The kept keys, `internal_states` (one per data-parallel rank) cut to its own few; paths are kept, keys and commands are not."""
     kept = {key: info[key] for key in KEPT if key in info}
+    if info.get("router_manager"):  # SGLang Model Gateway: how many servers it has is all that it tells of itself
+        workers = info.get("workers_count")
+        kept["router_workers"] = workers if isinstance(workers, int) else 1
     states = info.get("internal_states")
     if isinstance(states, list):
         kept["internal_states"] = [

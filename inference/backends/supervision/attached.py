@@ -1,21 +1,26 @@
-"""The keeper of an attached server: somebody else's process, watched over HTTP alone. Nothing here starts or ends anything."""
+"""The keeper of an attached server: somebody else's process, watched over HTTP alone. Nothing here starts or ends anything.
+
+What is held of it is what is held of our own, less the process and the log: ready is a real generation by ids, alive is tokens
+flowing, and only an idle one is asked for a token. Behind its address anything may change at any time: another model, other
+weights, another version. That is looked for, said, and probed anew before a run uses it again.
+"""
 
 import asyncio
 import time
-from datetime import datetime
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from db.tables import Backend
 from db.types import now
 from inference.backends.server.client import SglangClient
-from inference.backends.server.readiness import Finding, Proof, prove
+from inference.backends.server.readiness import Proof
 from inference.backends.supervision.reporting import Reporter
 from inference.backends.supervision.surroundings import Surroundings
-from inference.backends.supervision.watching import make_probe
+from inference.backends.supervision.visiting import Visit
 
 
 class AttachedKeeper:
-    """Keeps one attached backend: checked like a managed one, but for the process and the log.
+    """Keeps one attached backend.
 
     Args: as for `ManagedKeeper`.
     """
@@ -23,17 +28,13 @@ class AttachedKeeper:
     def __init__(self, backend_id: int, around: Surroundings) -> None:
         self._id = backend_id
         self._around = around
-        self._records = around.records
         self._policy = around.policy
         self._reporter = Reporter(around.records, backend_id, around.policy.refresh_s)
         self.next_look = 0.0
-        self._client: SglangClient | None = None
+        self._visit: Visit | None = None
         self._reached: tuple[str, str | None] | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._proven = False
-        self._proof: Proof | None = None
-        self._sick_since: datetime | None = None
-        self._next_check = self._next_probe = 0.0
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._due: dict[str, float] = {}
 
     async def step(self, row: Backend) -> None:
         """Look once, and do what is due."""
@@ -41,106 +42,76 @@ class AttachedKeeper:
         if row.desired_state != "running":
             await self.close()
             if row.observed_state != "stopped":
-                await self._reporter.report("stopped", "Not watched. The server itself was not touched.", phase=None)
+                message = "Not watched. The server itself was not touched."
+                await self._reporter.report("stopped", message, phase=None)
             return
-        if self._client is None or self._reached != (row.url or "", row.api_key):
+        reached = (row.url or "", row.api_key)
+        if self._visit is None or self._reached != reached:
             await self.close()
-            self._reached = (row.url or "", row.api_key)
-            self._client = SglangClient(row.url or "", row.api_key, max_connections=8)
+            self._reached = reached
+            client = SglangClient(*reached, max_connections=8)
+            self._visit = Visit(client, self._id, self._around, self._reporter)
             if row.observed_state in {"stopped", "failed"}:
-                await self._reporter.report(
-                    "starting", f"Asking {row.url} whether it is ready.", probe=None, error=None
-                )
-        if self._task is None and time.monotonic() >= self._next_check:
-            self._task = asyncio.create_task(self._check(self._client, row))
-        elif self._task is None and self._probe_is_due(row):
-            self._task = asyncio.create_task(self._probe(self._client, row))
-        await self._report(row)
-
-    def _wake(self) -> None:
-        self.next_look = 0.0
-        self._around.wake()
+                message = f"Asking {row.url} whether it is ready."
+                await self._reporter.report("starting", message, probe=None, error=None)
+        self._schedule(self._visit, row)
+        await self._report(self._visit, row)
 
     async def close(self) -> None:
         """Stop watching."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        if self._client is not None:
-            await self._client.aclose()
-        self._client = self._task = self._proof = self._sick_since = self._reached = None
-        self._proven = False
-        self._next_check = self._next_probe = 0.0
+        tasks, self._tasks = list(self._tasks.values()), {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._visit is not None:
+            await self._visit.client.aclose()
+            self._around.book.drop(self._id)
+        self._visit = self._reached = None
+        self._due.clear()
         self._reporter.clear()
 
-    def _probe_is_due(self, row: Backend) -> bool:
-        wanted = row.probe_requested or row.probe is None
-        return wanted and row.observed_state == "ready" and time.monotonic() >= self._next_probe
-
-    async def _check(self, client: SglangClient, row: Backend) -> None:
-        policy = self._policy
-        began = now()
-        self._next_check = time.monotonic() + policy.sick_health_s
-        try:
-            if self._proven and self._sick_since is None:
-                health = await client.health(timeout_s=policy.health_timeout_s)
-                self._reporter.note(Finding("health", health.ok, health.text))
-                ok = health.ok
-            else:
-                proof = await prove(client, None, health_s=policy.health_timeout_s, generate_s=policy.first_generate_s)
-                for finding in proof.findings:
-                    self._reporter.note(finding)
-                self._proof, ok = proof, proof.ready
-                if ok and not self._same_server(row, proof):
-                    await asyncio.to_thread(self._records.write, self._id, probe=None)
-            self._sick_since = None if ok else self._sick_since or began
-            self._proven = self._proven or ok
-            self._next_check = time.monotonic() + (policy.attached_check_s if ok else policy.sick_health_s)
-        finally:
-            self._task = None
-            self._wake()
-
-    @staticmethod
-    def _same_server(row: Backend, proof: Proof) -> bool:
-        """Whether what answers now is what was probed: model and weights by name, the version of SGLang."""
-        before, facts = row.server_info or {}, proof.facts or {}
-        return all(before.get(name) == facts.get(name) for name in ("model_path", "weight_version", "version"))
-
-    async def _report(self, row: Backend) -> None:
-        columns: dict[str, Any] = {}
-        if self._sick_since is not None:
-            state, message = (
-                "unresponsive",
-                f"No good answer since {self._sick_since:%H:%M:%S} UTC: {self._complaint()}",
-            )
-            if self._proof is not None and self._proof.unauthorized:
-                message = "The server refuses the API key: correct api_key, then start watching again."
-            elif not self._proven and self._proof is not None and self._proof.answers:
-                state = "unresponsive"
-                message = f"It answers but is not ready: {self._complaint()}"
-        elif self._proven:
-            state, message = "ready", "Ready: it answers requests by ids."
-            if row.observed_state != "ready" and self._proof is not None:
-                facts = self._proof.facts or {}
-                columns = {
-                    "server_info": facts,
-                    "version": facts.get("version"),
-                    "model": self._proof.model,
-                    "error": None,
-                }
-        else:
+    def _schedule(self, visit: Visit, row: Backend) -> None:
+        if not visit.proven:
+            self._begin("proof", lambda: visit.prove(row))
             return
-        await self._reporter.report(state, message, **columns)
+        at = now()
+        self._begin("figures", visit.read_figures)
+        self._begin("identity", lambda: visit.ask_identity(row))
+        if visit.pulse.quiet(at, self._policy):
+            self._begin("health", visit.ask_health)
+        if visit.waits_long or visit.pulse.canary_is_due(at, self._policy):
+            self._begin("canary", lambda: visit.send_canary(row))
+        if row.observed_state == "ready" and (row.probe_requested or row.probe is None):
+            self._begin("probe", lambda: visit.probe(row))
 
-    def _complaint(self) -> str:
-        return next(
-            (str(item["text"]) for item in reversed(self._reporter.evidence()) if item["ok"] is False), "no answer"
-        )
+    def _begin(self, kind: str, check: Callable[[], Coroutine[Any, Any, float]]) -> None:
+        if kind not in self._tasks and time.monotonic() >= self._due.get(kind, 0.0):
+            self._tasks[kind] = asyncio.create_task(self._run(kind, check))
 
-    async def _probe(self, client: SglangClient, row: Backend) -> None:
-        self._next_probe = time.monotonic() + self._policy.probe_retry_s
+    async def _run(self, kind: str, check: Callable[[], Coroutine[Any, Any, float]]) -> None:
+        """One check; the next of its kind is due so many seconds after it as it returns."""
+        wait = self._policy.sick_health_s
         try:
-            await make_probe(self._around, client, row, self._reporter)
+            wait = await check()
         finally:
-            self._task = None
-            self._wake()
+            self._due[kind] = time.monotonic() + wait
+            self._tasks.pop(kind, None)
+            if kind != "figures":
+                self.next_look = 0.0
+                self._around.wake()
+
+    async def _report(self, visit: Visit, row: Backend) -> None:
+        if visit.proven:
+            columns: dict[str, Any] = {}
+            if visit.proof is not None and (row.observed_state != "ready" or row.server_info is None):
+                columns = {"error": None, **columns_of(visit.proof)}
+            state, message = visit.verdict()
+            await self._reporter.report(state, message, **columns)
+        elif (complaint := visit.complaint()) is not None:
+            await self._reporter.report("unresponsive", complaint)
+
+
+def columns_of(proof: Proof) -> dict[str, Any]:
+    """What a server told of itself, for its row."""
+    facts = proof.facts or {}
+    return {"server_info": facts, "version": facts.get("version"), "model": proof.model}

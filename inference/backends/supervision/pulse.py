@@ -39,10 +39,12 @@ class Pulse:
     Args:
         alive_at: when it last generated, for whomever.
         serves: False for a node that generates nothing itself: its health check is all there is.
+        ours: False for somebody else's server, whose process nobody sees.
     """
 
     alive_at: datetime
     serves: bool = True
+    ours: bool = True
     tokens_at: datetime | None = None
     """The last sign of other people's tokens"""
     in_flight: int | None = None
@@ -96,14 +98,15 @@ class Pulse:
         if self.busy:
             return self._at_work(at, policy)
         if self.generation.count >= FAILURES:
-            return "unresponsive", _unresponsive(self.generation)
+            return "unresponsive", self._unresponsive(self.generation)
         if self.health.count:
             return "ready", f"Ready: it generates, though not every check is good: {self.health.text}"
-        return "ready", "Ready: it answers requests, and the answers are this start's own."
+        own = ", and the answers are this start's own" if self.ours else " by ids"
+        return "ready", f"Ready: it answers requests{own}."
 
     def _of_a_part(self) -> tuple[str, str]:
         if self.health.count >= FAILURES:
-            return "unresponsive", _unresponsive(self.health)
+            return "unresponsive", self._unresponsive(self.health)
         return "ready", "Ready: this part of the server is at work for node 0, which answers the requests."
 
     def _at_work(self, at: datetime, policy: Policy) -> tuple[str, str]:
@@ -112,7 +115,7 @@ class Pulse:
         if silence > timedelta(seconds=policy.busy_limit_s):
             return "unresponsive", (
                 f"Unresponsive: requests are running, but no token has come since {since:%H:%M:%S} UTC, longer than any "
-                "prefill takes. It looks hung. Nothing is killed: restart it, or wait."
+                f"prefill takes. It looks hung. {'Nothing is killed: restart it, or wait.' if self.ours else 'It is watched on.'}"
             )
         if silence > timedelta(seconds=policy.quiet_s):
             check = f" {self.health.text}" if self.health.count else ""
@@ -130,9 +133,7 @@ class Pulse:
         """Since when work has shown nothing; work that has just begun is not silent for as long as the server was idle."""
         return max(self.alive_at, self.busy_since or self.alive_at)
 
-
-def _unresponsive(doubt: Doubt) -> str:
-    return (
-        f"Unresponsive: the process is alive but gives no good answer since {doubt.since:%H:%M:%S} UTC: {doubt.text} "
-        "Nothing is killed; it is asked again."
-    )
+    def _unresponsive(self, doubt: Doubt) -> str:
+        alive = "the process is alive but gives no good answer" if self.ours else "no good answer has come"
+        nothing = "Nothing is killed; it is asked again." if self.ours else "It is asked again."
+        return f"Unresponsive: {alive} since {doubt.since:%H:%M:%S} UTC: {doubt.text} {nothing}"

@@ -204,7 +204,7 @@ def _begin(s: Session, backend_id: int, new: NewStart, *, crashes: int, message:
     backend.url, backend.api_key = new.url, new.api_key
     backend.restart_requested = backend.kill_requested = backend.forget_requested = False
     backend.crashes, backend.retry_at, backend.deadline_at = crashes, None, None
-    backend.probe = backend.server_info = backend.version = backend.figures = None
+    backend.probe = backend.server_info = backend.version = backend.figures = backend.breaker = None
     backend.evidence = []
     return start_id
 

@@ -151,8 +151,8 @@ class Model:
             text = text[: text.index(matched) + (len(matched) if keep else 0)]
         return text
 
-    def meta_of(self, done: Generated, *, logprobs: bool = False) -> dict[str, Any]:
-        """`meta_info`, in the server's order of keys, with the answer's overrides."""
+    def meta_of(self, done: Generated, *, logprobs: bool = False, scored_from: int = -1) -> dict[str, Any]:
+        """`meta_info`, in the server's order of keys, with the answer's overrides; −1: no log-probabilities of the prompt."""
         answer, n = done.answer, len(done.output_ids)
         version = answer.weight_version or self.facts.weight_version
         if done.queued:
@@ -171,7 +171,8 @@ class Model:
             "num_retractions": 0,
         }
         if logprobs:
-            meta["input_token_logprobs"] = []
+            scored = done.prompt_ids[scored_from:] if scored_from >= 0 else []
+            meta["input_token_logprobs"] = [[None if at == 0 else 0.0, token, None] for at, token in enumerate(scored)]
             meta["output_token_logprobs"] = [[0.0, token, None] for token in done.output_ids]
             meta["output_token_logprobs_length"] = n
         meta |= {

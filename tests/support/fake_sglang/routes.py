@@ -188,7 +188,10 @@ class Routes:
         if body.get("return_prompt_token_ids") and self.model.knobs.echo_prompt_ids:
             echo = done.answer.prompt_token_ids
             view["prompt_token_ids"] = done.prompt_ids if echo is None else echo
-        view["meta_info"] = self.model.meta_of(done, logprobs=bool(body.get("return_logprob")))
+        start = body.get("logprob_start_len")
+        view["meta_info"] = self.model.meta_of(
+            done, logprobs=bool(body.get("return_logprob")), scored_from=-1 if start is None else int(start)
+        )
         return {key: value for key, value in view.items() if key not in done.answer.remove}
 
 

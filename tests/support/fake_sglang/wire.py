@@ -93,6 +93,11 @@ class Connection(asyncio.Protocol):
         if end < 0:
             return None
         first, *lines = self._buffer[:end].decode("latin-1").split("\r\n")
+        if first.count(" ") < 2 or first.startswith("PRI "):  # no HTTP/1: HTTP/2 without asking, say, as routers try it
+            self.transport.write(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\nInvalid HTTP request received.")
+            self.transport.close()
+            self._buffer = b""
+            return None
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         if headers.get("expect") == "100-continue" and len(self._buffer) == end + 4:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
