@@ -33,7 +33,10 @@ _NOT_READ = re.compile(
     r"|server_args=|HTTP/\d\.\d\" \d{3}|\b(?:Prefill|Decode) batch\b|remaining_rids="
     r"|\[http_server\] Error:|\b(?:Receive|Finish)(?: OpenAI)?: obj="  # a client's request, in the client's words
 )
-"""Lines in which no failure is looked for."""
+"""Lines in which no failure is looked for, and which are not shown."""
+
+_FRAME = re.compile(r" +(?:File \"|[~^]+$)")
+"""Where a traceback was, not what it says: most lines of a crash of many ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ def _candidates(lines: Sequence[str]) -> Iterator[int]:
     for index, line in enumerate(lines):
         if _BATCH.search(line):
             batches -= 1
-        if batches < WORK_SINCE and _NOT_READ.search(line) is None:
+        if batches < WORK_SINCE and _FRAME.match(line) is None and _NOT_READ.search(line) is None:
             yield index
 
 

@@ -1,5 +1,6 @@
 """One known failure: the line that tells of it, what it means, and what to change."""
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -40,4 +41,7 @@ class Known:
 
     def search(self, line: str) -> "re.Match[str] | None":
         """The pattern in the line."""
-        return re.search(self.pattern, line)  # `re` keeps compiled patterns
+        return _compiled(self.pattern).search(line)
+
+
+_compiled = functools.cache(re.compile)
