@@ -1,15 +1,17 @@
 """Backends as their pages show them: what is wanted beside what is, what may be done and by when, figures of now."""
 
-import shlex
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import PurePosixPath
 
 from db.types import now
 from inference.backends.figures import FigureSeries
+from inference.backends.launch.preview import shell_text
 from inference.backends.views import BackendView, FiguresView
 from inference.runs.uses import RunUse
-from web import timelines
+from web import timelines, words
 from web.startup import ALIVE, UPWARD, Stage, stages
 
 OLD_S = 90.0
@@ -41,7 +43,7 @@ class Standing:
     """What is wanted of it, where that is not what is seen; else empty"""
     deadline: str
     """What the time that runs is for; empty where none does"""
-    deadline_left_s: float | None
+    deadline_left: str
     deeds: tuple[Deed, ...]
     stages: tuple[Stage, ...]
     rising: bool
@@ -84,7 +86,7 @@ def standing(backend: BackendView, runs: Sequence[RunUse] = ()) -> Standing:
     return Standing(
         wanted=_wanted(backend),
         deadline=deadline,
-        deadline_left_s=max(0.0, (deadline_at - now()).total_seconds()) if deadline_at and deadline else None,
+        deadline_left=_left(deadline_at) if deadline_at is not None else "",
         deeds=tuple(_deed(backend, action, runs) for action in _ACTIONS if action in backend.allowed),
         stages=stages(backend),
         rising=state in UPWARD,
@@ -111,15 +113,13 @@ def command_text(backend: BackendView) -> str:
     """The command for a POSIX shell, one flag a line; empty before the first start."""
     if not backend.command:
         return ""
-    words = [shlex.quote(word) for word in backend.command]
-    lines = [f"{name}={shlex.quote(value)}" for name, value in backend.environment.items()]
-    line: list[str] = []
-    for word in words:
-        if word.startswith("--") and line:
-            lines.append(" ".join(line))
-            line = []
-        line.append(word)
-    return " \\\n  ".join([*lines, " ".join(line)])
+    return shell_text(backend.command, backend.environment)
+
+
+def _left(until: datetime) -> str:
+    """A countdown, in whole seconds."""
+    seconds = math.ceil((until - now()).total_seconds())
+    return "moments" if seconds <= 0 else f"{seconds} s" if seconds < 60 else words.duration(seconds)  # noqa: PLR2004
 
 
 def _wanted(backend: BackendView) -> str:

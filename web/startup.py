@@ -25,7 +25,7 @@ _READY = "ready"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of a start-up. `state` is done, current, failed or todo; `bar` is there while the log counts."""
+    """One stage of a start-up. `state` is done, current, failed, skipped, missed (it ended before) or todo; `bar` is there while the log counts."""
 
     title: str
     state: str
@@ -67,7 +67,8 @@ def _times(backend: BackendView) -> dict[str, datetime]:
 def _stage(backend: BackendView, name: str, at: datetime | None, following: datetime | None) -> Stage:
     title = _TITLES.get(name, "Ready")
     if at is None:
-        return Stage(title, "skipped" if following is not None else "todo", None, None)
+        lives = backend.observed_state in ALIVE
+        return Stage(title, "skipped" if following is not None else "todo" if lives else "missed", None, None)
     if name == _READY:
         return Stage(title, "done", at, None)
     passed = next((stage for stage in backend.phases if stage.name == name), None)

@@ -63,9 +63,9 @@ def timelines(series: FigureSeries, latest: FiguresView | None) -> tuple[Timelin
 
 
 def sparkline(series: FigureSeries, latest: FiguresView | None) -> Timeline | None:
-    """Tokens a second alone, for lists; None where there is nothing to draw."""
+    """Tokens a second alone, for lists; None where there is no line to draw."""
     drawn = _timeline(_FIGURES[1], series, latest)
-    return drawn if any(line.path for line in drawn.lines) else None
+    return drawn if any(line.area for line in drawn.lines) else None
 
 
 def _timeline(figure: _Figure, series: FigureSeries, latest: FiguresView | None) -> Timeline:

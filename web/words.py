@@ -24,9 +24,9 @@ def count(value: float | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """A rate with the digits it deserves: `0.42`, `7.3`, `1,204`."""
-    if value is None:
-        return "–"
+    """A rate with the digits it deserves: `0`, `0.42`, `7.3`, `1,204`."""
+    if not value:
+        return "–" if value is None else "0"
     return f"{value:.2f}" if value < 1 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"  # noqa: PLR2004
 
 

@@ -90,7 +90,7 @@ def _managed(
             _evidence("log", True, f"Last stage in the log: {_REACHED[reached - 1]}.", 4),
             *([_evidence("health", state != "unresponsive", "/ready answered 200." if state != "unresponsive" else "/ready did not answer.")]
               if ready else []),
-            *([_evidence("tokens", True, "Tokens flow: 987 a second.")] if figures else []),
+            *([_evidence("tokens", True, "Tokens flow: 987 a second.")] if (figures or {}).get("tokens_per_s") else []),
         ],
     )  # fmt: skip
     session.add(backend)

@@ -75,6 +75,7 @@ def test_a_failed_start_up_says_where_it_ended_why_and_what_helps(fleet: tuple[S
     page = shown(fleet, "failed")
     (stage,) = page.all("li", class_="failed")
     assert words(stage) == "Memory pool ended here"
+    assert {words(after.all("span")[0]) for after in page.all("li", class_="missed")} == {"not reached"}
     (diagnosis,) = page.all("section", class_="diagnosis")
     assert "No room for the KV cache" in words(diagnosis)
     assert "Raise mem_fraction_static" in words(diagnosis)
@@ -157,7 +158,7 @@ def test_past_starts_are_listed_with_how_they_ended(fleet: tuple[Site, dict[str,
     assert "exit code -9" in words(oldest)
 
 
-@pytest.mark.parametrize("part", ["standing", "diagnosis", "figures", "past"])
+@pytest.mark.parametrize("part", ["standing", "diagnosis", "figures", "evidence", "past"])
 def test_each_live_part_is_drawn_alone_as_in_the_page(fleet: tuple[Site, dict[str, int]], part: str) -> None:
     page = shown(fleet, "failed")
     (whole,) = page.all("div", id=f"live-{part}")
@@ -215,7 +216,8 @@ def test_the_list_tells_each_ones_state_figures_and_trouble(fleet: tuple[Site, d
     for part in ("running 12", "waiting 3", "KV cache 43 %", "tokens/s 988", "Qwen3-8B"):
         assert part in ready
     assert lines["ready"].all("svg", class_="spark")
-    assert "Weights 3 of 15, about 20 s left" in words(lines["loading"])
+    assert lines["loading"].all("svg")[0].attrs["aria-label"] == "Weights: 3 of 15"
+    assert "about 20 s left" in words(lines["loading"])
     assert "2 crashes in a row" in words(lines["backoff"])
     assert "Started again in" in words(lines["backoff"])
     assert "breaker open" in words(lines["unresponsive"])

@@ -10,9 +10,11 @@ from api.deps import Audit, Ctx, Id, Operator, ReadSession, Reviewer, WriteSessi
 from inference.backends import figures, service, starts
 from inference.backends.logs import reading as logs
 from inference.backends.views import BackendView
+from inference.context import Context
 from inference.runs.uses import runs_on
 from web import backends as models
 from web import machine, probe, timelines
+from web.launchform import first_command
 from web.shell import Twin, page, see
 
 router = APIRouter(prefix="/backends")
@@ -59,10 +61,10 @@ def show_backend(
     elif part == "figures":
         view |= _figures(session, backend, minutes)
     elif part == "past":
-        view |= _past(session, backend)
+        view |= _past(ctx, session, backend)
     else:
         part = ""
-        view |= _standing(session, backend) | _figures(session, backend, minutes) | _past(session, backend)
+        view |= _standing(session, backend) | _figures(session, backend, minutes) | _past(ctx, session, backend)
         view |= {
             "log": logs.read_tail(ctx.settings, service.current_start(session, row), TAIL, service.known_secrets(row)),
             "probe": probe.report(backend.probe),
@@ -90,9 +92,10 @@ def _figures(session: Session, backend: BackendView, minutes: int) -> dict[str, 
     }
 
 
-def _past(session: Session, backend: BackendView) -> dict[str, Any]:
+def _past(ctx: Context, session: Session, backend: BackendView) -> dict[str, Any]:
+    unstarted = backend.start_number is None and backend.launch is not None
     return {
-        "command": models.command_text(backend),
+        "command": first_command(ctx.settings, backend.launch or {}) if unstarted else models.command_text(backend),
         "events": service.list_events(session, backend.id, None, EVENTS).items,
         "starts": starts.list_starts(session, backend.id),
     }

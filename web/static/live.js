@@ -55,6 +55,9 @@ function replace(part, html) {
   const active = part.contains(document.activeElement) ? document.activeElement : null;
   const mark = active && (active.getAttribute("href") ?? active.closest("form")?.getAttribute("action"));
   const fresh = new DOMParser().parseFromString(html, "text/html").body;
+  const unfolded = [...part.querySelectorAll("details")].map((fold) => fold.open);
+  const folds = fresh.querySelectorAll("details");
+  if (folds.length === unfolded.length) folds.forEach((fold, at) => { fold.open = unfolded[at]; });
   part.replaceChildren(...fresh.childNodes);
   if (!mark) return;
   for (const item of part.querySelectorAll("a[href], button")) {
