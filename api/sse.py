@@ -8,12 +8,16 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from fastapi.sse import ServerSentEvent
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
+
+from api.logfeed import News
+from inference.backends.lives import LogLineView
+from inference.backends.logs.folding import LogLine
 
 EVERY_S = 1.0
 LIFETIME_S = 600.0
@@ -24,8 +28,8 @@ QUIET_S = 15.0
 _POSITION = re.compile(r"([0-9]{1,9})-([0-9]{1,18})")
 """Longer numbers are no position that was ever given out, and no database compares them."""
 
-LogReader = Callable[[int, int], tuple[int, int, str]]
-"""(start id, byte offset) → (start id, next byte offset, text)"""
+LogReader = Callable[[int, int], News]
+"""(start id, byte offset) → what follows"""
 
 
 async def ticks(request: Request) -> AsyncIterator[None]:
@@ -62,29 +66,47 @@ async def changes(request: Request, event: str, read: Callable[[], BaseModel]) -
             spoken = time.monotonic()
 
 
-async def log_lines(request: Request, read: LogReader, position: str = "") -> AsyncIterator[ServerSentEvent]:
-    """A log as it grows: events `log` with the text, `restart` when another start's log begins.
+async def log_lines(
+    request: Request, read: LogReader, position: str = "", *, as_lines: bool = False
+) -> AsyncIterator[ServerSentEvent]:
+    """A log as it grows, from `Last-Event-ID`, else from `position`, else from near its end.
 
-    `id` is `start-offset`: bytes of the log already told; a reader without one begins at `position`.
+    Events: `log` (text) or, as lines, `lines` (a list); `restart` when another start's log begins; `skipped` (bytes) before what
+    comes after a stretch that a reader who was too slow is not given; as lines also `unfinished`, the last line as far as it is
+    written. `id` is `start-offset`: bytes of the log already told. One event is made at a time, and only when the one before was
+    taken: a browser that does not read costs neither memory nor anybody's time.
     """
     start, offset = _log_position(request.headers.get("last-event-id", position))
-    spoken = time.monotonic()
+    spoken, unfinished = time.monotonic(), ""
     yield ServerSentEvent(comment="open", retry=RETRY_MS)
     async for _ in ticks(request):
         more = True
         while more:
-            now_start, now_offset, text = await run_in_threadpool(read, start, offset)
-            if now_start != start and start:
-                yield ServerSentEvent(event="restart", id=f"{now_start}-0", data={"start": now_start})
-                spoken = time.monotonic()
-            more = bool(text) or (start not in {0, now_start})
-            start, offset = now_start, now_offset
-            if text:
-                yield ServerSentEvent(event="log", id=f"{start}-{offset}", data=text)
+            news = await run_in_threadpool(read, start, offset)
+            found, before = news.found, (start, offset)
+            if news.start_id != start and start:
+                yield ServerSentEvent(event="restart", id=f"{news.start_id}-0", data={"start": news.start_id})
+            if found.skipped:
+                begin = found.lines[0].offset if found.lines else found.position
+                yield ServerSentEvent(event="skipped", id=f"{news.start_id}-{begin}", data={"bytes": found.skipped})
+            start, offset = news.start_id, found.position
+            if found.lines:
+                yield _told(found.lines, f"{start}-{offset}", as_lines=as_lines)
+            if as_lines and (found.unfinished != unfinished or (found.unfinished and found.lines)):
+                unfinished = found.unfinished
+                yield ServerSentEvent(event="unfinished", data=unfinished)
+            more = news.ended or bool(found.lines)
+            if before != (start, offset):
                 spoken = time.monotonic()
         if time.monotonic() - spoken > QUIET_S:
             yield ServerSentEvent(comment="quiet")
             spoken = time.monotonic()
+
+
+def _told(lines: Sequence[LogLine], event_id: str, *, as_lines: bool) -> ServerSentEvent:
+    if as_lines:
+        return ServerSentEvent(event="lines", id=event_id, data=[LogLineView.of(line).model_dump() for line in lines])
+    return ServerSentEvent(event="log", id=event_id, data="".join(f"{line}\n" for line in lines))
 
 
 def _log_position(last: str) -> tuple[int, int]:

@@ -1,117 +1,223 @@
-"""A server's log as people may see it: keys masked, control sequences gone, progress bars at their last state.
+"""A server's log as people may see it: its end, a search through it, what is new, and all of it.
 
-The server outlives us and must never hang on a pipe, so it writes to a 0600 file itself and everything is cleaned on
-reading. That file may hold the key (SGLang prints its arguments); nothing read through this module does.
+The server writes to a 0600 file itself (`capping` says why) and everything is cleaned and masked on each read. That file may
+hold a key (SGLang prints its arguments); nothing that is read through this module does. Every read is bounded in memory and,
+but for the whole log, in how much of the file it looks at.
 """
 
-import re
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from db.tables import BackendStart
-from inference.backends.logs.following import ANSI as _ANSI
-from inference.backends.logs.following import LogFollower
+from inference.backends.logs.extents import extents, reading
+from inference.backends.logs.folding import LogLine, Wanted, clean, fold, left_out, shorten
 from inference.backends.logs.keeping import log_root
+from inference.backends.logs.levels import HINTS, INFO, LEFT_OUT, Levels
+from inference.backends.logs.rawlines import CHUNK, LONGEST, RawLine, RawLines, chunk_before
+from inference.backends.logs.redaction import redact
 from inference.settings import Settings
 
-__all__ = ["LogFollower", "clean_line", "last_lines", "log_file", "log_root", "read_from", "read_tail", "redact"]
+LOOK_BACK = 24 * 1024 * 1024
+"""Bytes of lines that one read looks at; a stretch that holds nothing of what is searched counts a sixteenth."""
 
-MAX_LINE = 4_000
-"""Characters of one line that are shown; SGLang's `server_args=` line alone has 12,000."""
+AT_ONCE = 256 * 1024
+"""Bytes of new lines that are given at once."""
 
-MAX_TAIL_BYTES = 4 * 1024 * 1024
-MASK = "***"
+BEHIND = 1024 * 1024
+"""Bytes: who is further behind a growing log than that is led to its end."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_SECRETS = (
-    re.compile(r"""((?:admin[-_])?api[-_]key["']?\s*[=:]\s*["']?)(?!None\b|null\b)[^\s"',}\])]+""", re.IGNORECASE),
-    re.compile(r"""(--(?:admin-)?api-key(?:=|["']?,?\s+["']?))[^\s"',\]]+""", re.IGNORECASE),
-    re.compile(r"(Bearer\s+)[^\s\"',}\])]+", re.IGNORECASE),
-    re.compile(r"(\bhf_)[A-Za-z0-9]{16,}"),
-)
+_PASSED_OVER = 16
+_WARM_UP = 16 * 1024
+"""Bytes before a stretch that tell whether it begins inside a traceback."""
 
+_FIRST_CHUNK = 128 * 1024
+"""Enough for most who look at a log's end"""
 
-def redact(text: str, secrets: tuple[str, ...] = ()) -> str:
-    """The text with every key masked: what looks like one, and the known ones wherever they stand."""
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, MASK)
-    for pattern in _SECRETS:
-        text = pattern.sub(rf"\g<1>{MASK}", text)
-    return text
+_CONTROL = bytes([*range(9), 11, 12, *range(14, 32), 127])
 
 
-def clean_line(line: str) -> str:
-    """One line without control sequences; of a progress bar that was redrawn in place, its last state."""
-    line = _ANSI.sub("", line)
-    parts = [part for part in line.split("\r") if part.strip()]
-    line = _CONTROL.sub("", parts[-1] if parts else "")
-    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]} … ({len(line) - MAX_LINE} characters more)"
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Some lines in order, and where the log goes on: `before` for what is older (None: nothing is), `position` for what is new."""
+
+    lines: list[LogLine] = field(default_factory=list)
+    before: int | None = None
+    position: int = 0
+    unfinished: str = ""
+    """What stands after `position` of a line that has no end yet; it may be written over"""
+    skipped: int = 0
+    """Bytes before `lines` that were passed over, for a reader who was too far behind"""
+
+
+def log_file(settings: Settings, start: BackendStart | None) -> Path | None:
+    """The start's log, where it exists and lies under the folder of all logs."""
+    if start is None or start.log_path is None:
+        return None
+    path = Path(start.log_path).resolve()
+    return path if path.is_relative_to(log_root(settings)) and path.is_file() else None
 
 
 def read_tail(settings: Settings, start: BackendStart | None, lines: int = 200, secrets: tuple[str, ...] = ()) -> str:
-    """The last `lines` lines of a start's log, cleaned and redacted; empty where there is none yet.
+    """The last `lines` lines of a start's log as text, equal ones in a row folded; empty where there is no log.
 
     Args:
         settings: its data directory bounds where a log may lie.
         start: whose log.
-        lines: at most this many; what is read is bounded by 4 MiB as well.
+        lines: at most so many.
         secrets: known key values to mask besides what looks like one.
     """
-    path = log_file(settings, start)
-    if path is None or lines <= 0:
-        return ""
-    raw = _tail_bytes(path, min(MAX_TAIL_BYTES, max(64 * 1024, lines * 400)))
-    kept = [clean_line(line) for line in raw.decode("utf-8", "replace").rstrip("\n").split("\n")]
-    return redact("\n".join(kept[-lines:]), secrets)
+    return "\n".join(map(str, read_back(log_file(settings, start), lines, secrets).lines))
 
 
-def read_from(
-    settings: Settings, start: BackendStart | None, offset: int, limit: int = 65_536, secrets: tuple[str, ...] = ()
-) -> tuple[str, int]:
-    """Whole lines from byte `offset` on, cleaned and redacted, and the offset to go on from.
+def read_back(
+    path: Path | None,
+    count: int,
+    secrets: tuple[str, ...] = (),
+    wanted: Wanted | None = None,
+    before: int | None = None,
+) -> Lines:
+    """The last `count` lines that are wanted, of those before byte `before`, or of all.
 
-    A line that is not finished yet is left for the next call, unless it alone fills `limit` bytes. An offset past the end
-    (the file was replaced) starts over at 0.
+    Args:
+        path: the log.
+        count: at most so many; fewer where `LOOK_BACK` was reached: `before` goes on from there.
+        secrets: known keys.
+        wanted: None wants all, and is told of what was left out of the log.
+        before: the `before` of a former answer.
     """
-    path = log_file(settings, start)
     if path is None:
-        return "", 0
-    size = path.stat().st_size
-    offset = 0 if offset < 0 or offset > size else offset
-    with path.open("rb") as file:
-        file.seek(offset)
-        raw = file.read(limit)
-    end = raw.rfind(b"\n") + 1
-    if end == 0 and len(raw) == limit:
-        end = limit
-    text = "\n".join(clean_line(line) for line in raw[:end].decode("utf-8", "replace").split("\n"))
-    return redact(text, secrets), offset + end
+        return Lines()
+    wanted = wanted or Wanted()
+    with reading(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        end = size if before is None else min(max(before, 0), size)
+        found: list[LogLine] = []
+        looked, size_of_chunk = 0, _FIRST_CHUNK
+        while end > 0 and len(found) < count and looked < LOOK_BACK:
+            begin, data = chunk_before(file.fileno(), end, size_of_chunk)
+            size_of_chunk = CHUNK
+            if _may_hold(file.fileno(), begin, end, data, wanted):
+                looked += data
+                found = _join(_stretch(file.fileno(), begin, end, secrets, wanted), found)
+            else:
+                looked += data // _PASSED_OVER
+            end = begin
+    older = found[-count].offset if len(found) > count else end
+    return Lines(found[-count:], older or None, size)
 
 
-def log_file(settings: Settings, start: BackendStart | None) -> Path | None:
-    """The start's log, where it exists and lies in the data directory."""
-    if start is None or start.log_path is None:
-        return None
-    path = Path(start.log_path).resolve()
-    if not path.is_relative_to(log_root(settings)) or not path.is_file():
-        return None
-    return path
+def read_on(path: Path | None, offset: int, secrets: tuple[str, ...] = (), limit: int = AT_ONCE) -> Lines:
+    """What follows byte `offset`: finished lines, at most about `limit` bytes of them at once.
+
+    An offset inside a line begins at the next one; one past the end (a log that was shortened by copying) at the end.
+    """
+    if path is None:
+        return Lines()
+    with reading(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        begin = offset if 0 <= offset <= size else size
+        skipped = 0
+        if sum(hole - data for data, hole in extents(file.fileno(), begin, size)) > BEHIND:
+            target = _line_start(file.fileno(), size - limit // 2)
+            begin, skipped = target, target - begin
+        raws = RawLines(file.fileno(), begin, size)
+        taken = []
+        position, unfinished = begin, ""
+        for raw in raws:
+            if not raw.finished and raw.end - raw.offset <= LONGEST:
+                if raw.data is not None:
+                    unfinished = shorten(clean(raw.data, secrets, unfinished=True))
+                break
+            taken.append(raw)
+            position = raw.end
+            if position - begin >= limit:
+                break
+        else:
+            position = max(position, raws.reached)
+    return Lines(list(fold(taken, secrets)), position=position, unfinished=unfinished, skipped=skipped)
 
 
-def last_lines(path: Path, count: int) -> list[str]:
-    """The last lines of a log for diagnosis, cleaned, not redacted."""
+def first_position(path: Path | None, bytes_from_end: int) -> int:
+    """The start of the first line of the last `bytes_from_end` bytes."""
+    if path is None:
+        return 0
+    with reading(path) as file:
+        return _line_start(file.fileno(), os.fstat(file.fileno()).st_size - bytes_from_end)
+
+
+def whole(path: Path, secrets: tuple[str, ...] = ()) -> Iterator[str]:
+    """All of the log as it is now, masked, in pieces of whole lines; nothing is folded, nothing but endless lines is cut."""
+    position, end = 0, path.stat().st_size
+    while position < end:
+        with reading(path) as file:
+            raws = RawLines(file.fileno(), position, min(end, os.fstat(file.fileno()).st_size))
+            before, batch = position, list[RawLine]()
+            for raw in raws:
+                batch.append(raw)
+                position = raw.end
+                if raw.end - before >= CHUNK:
+                    break
+            else:
+                position = end
+        yield _plain(batch, secrets)
+
+
+def last_lines(path: Path, count: int, secrets: tuple[str, ...] = ()) -> list[str]:
+    """The last lines of a log that say something, for a diagnosis: cleaned and masked, equal ones in a row once."""
     if not path.exists():
         return []
-    raw = _tail_bytes(path, 512 * 1024).decode("utf-8", "replace")
-    return [line for line in (clean_line(part) for part in raw.split("\n")) if line.strip()][-count:]
+    lines = read_back(path, 2 * count + 1, secrets).lines  # blank ones fold: they are half of them at most
+    return [line.text for line in lines if line.text.strip() and line.note != LEFT_OUT][-count:]
 
 
-def _tail_bytes(path: Path, limit: int) -> bytes:
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        file.seek(max(0, size - limit))
-        raw = file.read(limit)
-    if size > limit:  # the first line is cut: drop it, if there is another
-        head, separator, rest = raw.partition(b"\n")
-        raw = rest if separator else head
-    return raw
+def _may_hold(descriptor: int, begin: int, end: int, data: int, wanted: Wanted) -> bool:
+    """Whether the lines of `[begin, end)` can be among the wanted; a look at the bytes, a hundred times faster than at lines."""
+    if wanted.everything or data > 2 * CHUNK:
+        return True
+    raw = os.pread(descriptor, end - begin, begin) if end - begin <= 2 * CHUNK else b""
+    if not raw or b"\x1b" in raw or len(raw.translate(None, _CONTROL)) != len(raw):
+        return True  # what stands apart in the bytes may stand together once they are cleaned
+    if wanted.level != INFO and not any(hint in raw for hint in HINTS):
+        return False
+    asked = wanted.q.lower()
+    return not asked or not asked.isascii() or "*" in asked or asked.encode() in raw.lower()
+
+
+def _stretch(descriptor: int, begin: int, end: int, secrets: tuple[str, ...], wanted: Wanted) -> list[LogLine]:
+    levels = Levels()
+    for raw in RawLines(descriptor, max(0, begin - _WARM_UP), begin) if begin else ():
+        if raw.data is not None:
+            levels.feed(clean(raw.data))
+    return list(fold(RawLines(descriptor, begin, end), secrets, levels, wanted))
+
+
+def _plain(raws: list[RawLine], secrets: tuple[str, ...]) -> str:
+    """The lines as text; together where nothing has to be seen to in single ones, which is ten times faster."""
+    if all(raw.finished and not raw.cut and raw.data is not None for raw in raws):
+        data = b"".join(raw.data + b"\n" for raw in raws if raw.data is not None)
+        if b"\r" not in data and b"\x1b" not in data and len(data.translate(None, _CONTROL)) == len(data):
+            return redact(data.decode("utf-8", "replace"), secrets)
+    return "".join(_plain_line(raw, secrets) for raw in raws)
+
+
+def _plain_line(raw: RawLine, secrets: tuple[str, ...]) -> str:
+    if raw.data is None:
+        return left_out(raw.end - raw.offset) + "\n"
+    text = clean(raw.data, secrets, unfinished=not raw.finished)
+    return (shorten(text, more=True) if raw.cut else text) + ("\n" if raw.finished else "")
+
+
+def _join(earlier: list[LogLine], later: list[LogLine]) -> list[LogLine]:
+    if earlier and later and earlier[-1].takes(later[0]):
+        return earlier + later[1:]
+    return earlier + later
+
+
+def _line_start(descriptor: int, position: int) -> int:
+    """The first start of a line at or after `position`, looked for within a MiB."""
+    if position <= 0:
+        return 0
+    found = os.pread(descriptor, CHUNK, position - 1).find(b"\n")
+    return position if found < 0 else position + found

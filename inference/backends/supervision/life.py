@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,17 @@ from inference.backends.logs.batchlines import BatchLines
 from inference.backends.logs.diagnosis import Diagnosis, seen_while_alive
 from inference.backends.logs.following import LogFollower
 from inference.backends.logs.phases import PhaseTracker
-from inference.backends.logs.reading import last_lines, redact
+from inference.backends.logs.reading import last_lines
+from inference.backends.logs.redaction import redact
 from inference.backends.server.client import SglangClient
 from inference.backends.server.readiness import Expected
 from inference.backends.supervision.pulse import Pulse
 
-DIAGNOSIS_LINES = 400
+DIAGNOSIS_LINES = 2_000
+"""Eight ranks that end with a traceback each write hundreds."""
+
+OURS = frozenset({"startup_limit", "port_in_use"})
+"""Problems over which we end a server ourselves: they, not the SIGKILL, are the reason."""
 
 
 @dataclass(slots=True)
@@ -106,14 +111,23 @@ class Life:
         """Take in what the log has new, as of `at`. Reads files."""
         at = at or now()
         for line in self.follower.read():
+            stage = self.tracker.phase.name
             self.tracker.feed(line, at)
             self.batch_lines.feed(line, at)
-            if not self.ever_ready and self.problem is None:
-                self.problem = seen_while_alive(line)
+            if not self.ever_ready:
+                self._look_for_problem(line, got_on=self.tracker.phase.name != stage)
         if self.tracker.last_tokens_at is not None:
             self.pulse.tokens(self.tracker.last_tokens_at)
         if self.tracker.part_died is not None:
             self.pulse.died = redact(self.tracker.part_died, (self.api_key,))
+
+    def _look_for_problem(self, line: str, *, got_on: bool) -> None:
+        """The first is told until the start-up gets on (a download that was tried again, say); one that cannot pass, for good."""
+        if got_on and self.problem is not None and self.problem.code not in OURS:
+            self.problem = None
+        found = seen_while_alive(line)
+        if found is not None and (self.problem is None or found.code in OURS):
+            self.problem = replace(found, lines=[redact(shown, (self.api_key,)) for shown in found.lines])
 
     def log_end(self) -> list[str]:
         """The last lines, for a diagnosis: no key is in them. Reads files."""
