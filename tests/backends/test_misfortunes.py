@@ -248,6 +248,47 @@ def test_a_failure_after_which_the_process_lives_on_is_told_while_it_lives(
         stop(lab, one)
 
 
+HICCUP = "Max retries exceeded with url: https://hub.example/api/models (Caused by NewConnectionError)"
+
+
+def test_a_trouble_that_the_start_up_gets_over_is_no_longer_told(lab: Lab) -> None:
+    lab.behave(say=[HICCUP], load_s=0.2, hang_at="warm_up")
+    one = lab.create()
+    with lab.supervising():
+        lab.ask(one, "start")
+        row = lab.wait(one, "warming_up")
+        assert row.message == "Warm-up."
+        assert row.error is None
+        stop(lab, one)
+
+
+def test_an_early_trouble_hides_no_later_one_that_cannot_pass(lab: Lab) -> None:
+    lab.behave(say=[HICCUP], steal_port=True)
+    one = lab.create()
+    with lab.supervising(replace(HURRIED, backoff_s=(60.0,))):
+        lab.ask(one, "start")
+        row = lab.wait(one, lambda row: row.crashes == 1)
+        assert row.error is not None
+        assert row.error["code"] == "port_in_use"
+        stop(lab, one)
+
+
+def test_a_server_that_somebody_else_ends_in_order_is_told_as_that_and_started_again(lab: Lab) -> None:
+    one = lab.create()
+    with lab.supervising(replace(HURRIED, backoff_s=(0.5,))):
+        lab.ask(one, "start")
+        lab.wait(one, "ready")
+        first = lab.start_row(one)
+        psutil.Process(first.pid).terminate()
+        row = lab.wait(one, "backoff")
+        assert row.error is not None
+        assert row.error["code"] == "ended_itself"
+        assert "Somebody sent SIGTERM" in row.message
+        assert starts(lab, one)[0].exit_code == 0
+        lab.wait(one, lambda row: row.observed_state == "ready" and len(starts(lab, one)) == 2)
+        stop(lab, one)
+
+
 def test_a_question_on_stdin_fails_at_once_and_names_the_setting_that_answers_it(lab: Lab) -> None:
     lab.behave(asks=True)
     one = lab.create()

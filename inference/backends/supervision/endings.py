@@ -13,14 +13,12 @@ from inference.backends.host.identity import Member
 from inference.backends.host.process import wait_gone
 from inference.backends.launch.ports import holder, is_free
 from inference.backends.logs.diagnosis import Diagnosis, diagnose
-from inference.backends.supervision.life import Life
+from inference.backends.supervision.life import OURS, Life
 from inference.backends.supervision.policy import Policy
 from inference.backends.supervision.reporting import Reporter
 from inference.backends.supervision.sentences import named
 
 PORT_FREE_S = 5.0
-OURS = frozenset({"startup_limit", "port_in_use"})
-"""Problems over which we ended the server ourselves: they, not the SIGKILL, are the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from inference.backends.logs.capping import cap
 from inference.backends.logs.diagnosis import Diagnosis
 from inference.backends.logs.phases import STATE_OF
 from inference.backends.server.readiness import Finding
-from inference.backends.supervision.endings import OURS, startup_limit
-from inference.backends.supervision.life import Life
+from inference.backends.supervision.endings import startup_limit
+from inference.backends.supervision.life import OURS, Life
 from inference.backends.supervision.reporting import Reporter
 from inference.backends.supervision.sentences import starting_sentence
 from inference.backends.supervision.stopping import Ending
@@ -92,8 +92,8 @@ class Tending:
         if life.pulse.died is not None:
             state = "unresponsive"
         columns: dict[str, Any] = self._new_phase()
-        if life.problem is not self._shown_problem and life.problem is not None:
-            columns["error"] = life.problem.to_json()
+        if life.problem is not self._shown_problem:
+            columns["error"] = life.problem.to_json() if life.problem is not None else None
         self._shown_problem = life.problem
         message = starting_sentence(life, self._watch.proof)
         await self._reporter.report(state, message, phase.to_json(), deadline_at=life.limit_at, **columns)
