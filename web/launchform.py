@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from db.errors import Invalid
 from inference.backends.host.gpus import Survey, survey
 from inference.backends.launch.fields import FIELDS, GROUPS, FieldAbout, Group
 from inference.backends.launch.flaglines import read_flags, write_flags
@@ -24,14 +25,17 @@ _APART: Final = frozenset({"gpus", "extra_flags"})
 _MODES: Final = {"number": "numeric", "amount": "text", "decimal": "decimal"}
 _GPU_AGE_S: Final = 5.0
 _MOST_NODES: Final = 8
+_FITS: Final = 22
+"""Letters that a field shows of its default; longer ones are told below it as well"""
 
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One field: `name` as the form sends it, `attrs` of its input, `options` to choose from."""
+    """One field: `name` as the form sends it, `hint` below it, `attrs` of its input, `options` to choose from."""
 
     name: str
     about: FieldAbout
+    hint: str
     attrs: Mapping[str, str]
     options: tuple[tuple[str, str], ...]
 
@@ -101,6 +105,14 @@ def shown_command(settings: Settings, form: Fields) -> Shown:
     spec = LaunchSpec.model_validate(launch)
     dumped = spec.model_dump(mode="json", exclude_defaults=True)
     return Shown(launch_preview(settings, spec).shell, _node_calls(form.get("name"), dumped))
+
+
+def first_command(settings: Settings, launch: Mapping[str, Any]) -> str:
+    """The command that a first start would run; empty where the launch cannot work, which a start says in words."""
+    try:
+        return launch_preview(settings, LaunchSpec.model_validate(launch)).shell
+    except (ValidationError, Invalid):
+        return ""
 
 
 def form_of(launch: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -185,4 +197,6 @@ def _field(about: FieldAbout) -> FormField:
     if about.kind == "path":
         attrs["list"] = "models"
     options = tuple((choice, choice) for choice in about.choices)
-    return FormField(f"{PREFIX}{about.name}", about, attrs, options)
+    long = len(about.default) > _FITS
+    hint = f"{about.about} Left empty: {about.default}." if long else about.about
+    return FormField(f"{PREFIX}{about.name}", about, hint, attrs, options)

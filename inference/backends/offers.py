@@ -49,7 +49,7 @@ class LaunchFieldsView(View):
 
 
 class LaunchPreviewView(View):
-    """The command of a launch; what is known only at a start stands in angle brackets. `shell` is a line to copy."""
+    """The command of a launch; what is known only at a start stands in angle brackets. `shell` is the same, to copy."""
 
     command: list[str]
     environment: dict[str, str]

@@ -1,21 +1,10 @@
 """What a launch may hold is told by REST, with what the operator of this app allows; its command is shown before any start."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from inference.backends.launch.flags import ALLOWED, GUARDED, NEVER
 from inference.backends.launch.spec import LaunchSpec
 from inference.backends.offers import launch_fields
-
-
-@pytest.fixture
-def model(settings) -> Path:
-    folder = settings.model_roots[0] / "tiny"
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps({"model_type": "qwen3"}))
-    return folder
 
 
 def test_every_field_and_flag_is_told_with_its_policy(lite_client, lite_people):
@@ -35,7 +24,7 @@ def test_a_guarded_flag_says_that_the_operator_allows_it(settings):
     assert {flag.name for flag in flags if flag.policy == "guarded" and flag.passed} == {"download_dir"}
 
 
-def test_a_command_is_previewed_and_nothing_is_made(lite_client, lite_people, lite_app, tmp_path):
+def test_a_command_is_previewed_and_nothing_is_made(lite_client, lite_people, lite_app):
     root = lite_app.state.context.settings.model_roots[0]
     (root / "previewed").mkdir(parents=True)
     (root / "previewed" / "config.json").write_text('{"model_type": "qwen3"}')
@@ -46,7 +35,7 @@ def test_a_command_is_previewed_and_nothing_is_made(lite_client, lite_people, li
     told = answer.json()
     at = told["command"].index("--context-length")
     assert told["command"][at : at + 2] == ["--context-length", "32000"]
-    assert "--port '<port>' --nccl-port '<nccl port>'" in told["shell"]
+    assert "--port '<port>' \\\n  --nccl-port '<nccl port>'" in told["shell"]
     assert told["environment"]["HF_HUB_OFFLINE"] == "1"
     assert lite_client.get("/api/v1/backends", headers=operator).json()["items"] == []
     reader = lite_client.post("/api/v1/backends/preview", json=ask, headers=lite_people.reviewer.headers)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -244,7 +245,10 @@ def test_a_command_is_shown_before_any_start_and_holds_no_secret(settings: Setti
     assert seen.command[seen.command.index("--port") + 1] == "<port>"
     assert seen.environment["SGLANG_USE_CPU_ENGINE"] == "1"
     assert "hf_secret" not in str(seen)
-    assert seen.shell.startswith("env DRAFTMILL_START='<marker of the start>' ")
-    assert "'it'\"'\"'s mine'" in seen.shell
+    assert seen.shell.startswith("DRAFTMILL_START='<marker of the start>' \\\n  ")
+    words = shlex.split(seen.shell.replace("\\\n", ""))
+    assert [word for word in words if word in seen.command] == list(seen.command)
+    assert "--served-model-name" in words
+    assert words[words.index("--served-model-name") + 1] == "it's mine"
     with pytest.raises(Invalid):
         preview(settings, LaunchSpec(model_path="/nowhere"))

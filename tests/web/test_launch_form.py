@@ -9,6 +9,7 @@ import pytest
 from inference.backends import service
 from inference.backends.host.gpus import Gpu, Survey
 from inference.backends.launch.fields import FIELDS, GROUPS
+from inference.backends.launch.spec import LaunchSpec
 from tests.web.reading import Element, check_page
 from tests.web.site import BASE, Site, csrf_of
 from web import launchform
@@ -162,8 +163,8 @@ def test_the_command_is_shown_without_making_anything(site: Site) -> None:
     )
     assert answer.status_code == 200
     page = check_page(answer.text)
-    words = shlex.split(page.all("pre", id="shell")[0].text)
-    assert words[0] == "env"
+    words = shlex.split(page.all("pre", id="shell")[0].text.replace("\\\n", ""))
+    assert "PYTHONUNBUFFERED=1" in words
     assert words[words.index("--page-size") + 1] == "64"
     assert words[words.index("--port") + 1] == "<port>"
     call = shlex.split(page.all("pre", id="call-1")[0].text)
@@ -211,6 +212,22 @@ def test_a_managed_backend_is_changed_at_rest(own_site: Site) -> None:
     assert "--model-path" in check_page(shown.text).all("pre", id="shell")[0].text
 
 
+def test_a_backend_shows_its_command_before_its_first_start_and_leads_to_its_change(own_site: Site) -> None:
+    launch = {"launch.model_path": model(own_site), "launch.tp_size": "2"}
+    backend_id = made(post(own_site, "/backends/new", kind="managed", name="one", **launch))
+    page = look(own_site, f"/backends/{backend_id}")
+    assert "--tp-size 2" in page.all("pre", id="command")[0].text
+    assert "of a first start" in page.text
+    links = {link.attrs["href"] for link in page.all("a")}
+    assert {f"/backends/{backend_id}/edit", f"/backends/new?like={backend_id}"} <= links
+    with own_site.shop.ctx.db.write() as session:
+        backend = service.get_backend(session, backend_id)
+        backend.launch = {"model_path": "/gone", "tp_size": 0}
+    assert not look(own_site, f"/backends/{backend_id}").all("pre", id="command"), (
+        "a launch that cannot work has no command"
+    )
+
+
 def test_an_attached_backend_keeps_its_key_until_it_is_told_otherwise(own_site: Site) -> None:
     far = made(post(own_site, "/backends/new", kind="attached", name="far", url=f"{BASE}:9", api_key="s3cret"))
     with own_site.shop.ctx.db.write() as session:
@@ -250,7 +267,7 @@ def test_what_a_form_holds_is_what_a_launch_holds() -> None:
         "extra_flags": {"page_size": 64, "cuda_graph_bs_decode": [1, 2], "disable_radix_cache": False},
     }
     read = launchform.read_launch(Fields(launchform.form_of(launch)))
-    assert launchform.LaunchSpec.model_validate(read) == launchform.LaunchSpec.model_validate(launch)
+    assert LaunchSpec.model_validate(read) == LaunchSpec.model_validate(launch)
     broken = {"model_path": "/m", "tp_size": 0, "extra_flags": {"gone": 1}}
     assert dict(launchform.form_of(broken)) == {
         "launch.model_path": "/m",

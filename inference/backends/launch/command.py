@@ -12,7 +12,7 @@ Rules that the command keeps:
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,12 +91,13 @@ def build_command(
     )
     base = os.environ if base_env is None else base_env
     env = launch_env(spec, weight_version, base, devices or {})
+    ours = launch_env(spec, weight_version, {}, devices or {})
     return LaunchCommand(
         argv=argv,
         env=env,
         config_text=f'api-key: "{api_key}"\n',
         shown=argv,
-        shown_env=shown_environment(env, base),
+        shown_env=shown_environment(env, ours),
     )
 
 
@@ -152,10 +153,10 @@ def launch_env(
     return env
 
 
-def shown_environment(env: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
-    """What people see of an environment: what differs from `base`, and what is inherited and changes how a server runs."""
+def shown_environment(env: Mapping[str, str], ours: Collection[str]) -> dict[str, str]:
+    """What people see of an environment: what is ours, and what is inherited and changes how a server runs; no secret."""
     return {
         name: _USER_IN_URL.sub("***@", value)
         for name, value in sorted(env.items())
-        if (base.get(name) != value or _MATTERS.match(name)) and not _SECRET.search(name)
+        if (name in ours or _MATTERS.match(name)) and not _SECRET.search(name)
     }

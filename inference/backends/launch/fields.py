@@ -43,7 +43,7 @@ GROUPS = (
     Group(
         "gpus",
         "GPUs and parallelism",
-        "How the model is spread. The product of the sizes is the number of GPUs.",
+        "Tensor parallel × pipeline parallel × replicas is the number of GPUs; the other two divide the tensor-parallel ones.",
         open=True,
     ),
     Group("memory", "Memory and batching", open=True),

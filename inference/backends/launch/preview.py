@@ -16,7 +16,7 @@ PORT, NCCL_PORT, KEY_FILE, MARKER = "<port>", "<nccl port>", "<key file>.yaml", 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A command as it would be run; `shell` is the same as one line for a POSIX shell."""
+    """A command as it would be run; `shell` is the same for a POSIX shell."""
 
     command: tuple[str, ...]
     environment: dict[str, str]
@@ -39,14 +39,19 @@ def preview(settings: Settings, spec: LaunchSpec, base_env: Mapping[str, str] | 
         nccl_port=NCCL_PORT if (spec.dp_size or 1) == 1 else None,
         weight_version=MARKER,
     )
-    environment = shown_environment(launch_env(spec, MARKER, base, visible_devices(spec.gpus)), base)
-    return Preview(argv, environment, shell_line(argv, environment))
+    devices = visible_devices(spec.gpus)
+    ours = launch_env(spec, MARKER, {}, devices)
+    environment = shown_environment(launch_env(spec, MARKER, base, devices), ours)
+    return Preview(argv, environment, shell_text(argv, environment))
 
 
-def shell_line(argv: Sequence[str], environment: Mapping[str, str]) -> str:
-    """The command as one line for a POSIX shell, every word quoted that needs it; its environment stands before it."""
-    command = shlex.join(argv)
-    if not environment:
-        return command
-    settings = (f"{name}={shlex.quote(value)}" for name, value in sorted(environment.items()))
-    return " ".join(["env", *settings, command])
+def shell_text(argv: Sequence[str], environment: Mapping[str, str]) -> str:
+    """The command for a POSIX shell, to copy: one flag a line, every word quoted that needs it, its environment before it."""
+    lines = [f"{name}={shlex.quote(value)}" for name, value in sorted(environment.items())]
+    line: list[str] = []
+    for word in argv:
+        if word.startswith("--") and line:
+            lines.append(" ".join(line))
+            line = []
+        line.append(shlex.quote(word))
+    return " \\\n  ".join([*lines, " ".join(line)])
