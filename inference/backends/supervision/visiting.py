@@ -133,7 +133,7 @@ class Visit:
         if reading.flowing:
             self.pulse.tokens(reading.at)
             self._reporter.note(Finding("tokens", True, f"Tokens of requests flowed at {reading.at:%H:%M:%S} UTC."))
-        self._reporter.note(Finding("figures", True, f"{reading.running or 0} running, {reading.queued or 0} queued."))
+        self._reporter.note(Finding("figures", reading.fresh or None, str(reading)))
         return self._policy.figures_s if in_flight else self._policy.idle_figures_s
 
     async def send_canary(self, row: Backend) -> float:
