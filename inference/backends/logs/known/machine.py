@@ -167,4 +167,12 @@ MACHINE = (
         permanent=True,
         only_before_ready=True,
     ),
+    Known(
+        "cpu_kernel_missing",
+        r"NotImplementedError: sgl_kernel\.(\S+) is a compiled kernel",
+        "The CPU engine lacks the compiled kernel {0}, which this launch needs.",
+        "Leave out what needs it (launch.speculative_algorithm, a quantization), or run this model on a GPU.",
+        "NotImplementedError: sgl_kernel.copy_all_layer_kv_cache_cpu is a compiled kernel that this CPU installation does not have",
+        permanent=True,
+    ),
 )
