@@ -140,7 +140,7 @@ def _deed(backend: BackendView, action: str, runs: Sequence[RunUse]) -> Deed:
                  else f"Stop {name}? Requests in flight may finish for up to {grace:g} s.{using}"),
         "restart": ("Restart", "", f"Restart {name}? Requests in flight may finish for up to {grace:g} s, then it starts anew.{using}"),
         "probe": ("Probe", "", ""),
-        "kill": ("End it now", "danger", f"End {name} now? Requests in flight are lost; runs ask for them again."),
+        "kill": ("End it now", "danger" if backend.observed_state in {"draining", "stopping", "unresponsive"} else "danger quiet", f"End {name} now? Requests in flight are lost; runs ask for them again."),
         "forget": ("It is gone", "danger", f"Is the server of {name} surely gone? One that still runs is left alone, and its GPUs stay taken."),
     }  # fmt: skip
     text, style, confirm = told[action]

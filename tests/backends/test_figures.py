@@ -209,6 +209,15 @@ def test_a_reading_takes_from_another_only_what_it_does_not_tell() -> None:
     filled = told.filled(other)
     assert (filled.source, filled.running, filled.tokens_per_s, filled.cache_hit) == ("loads", 3, 12.0, 0.25)
     assert told.filled(None) == told
+    old = Reading(now(), "loads", 3, 0, 0.5, None, None, 60.0)
+    assert old.filled(other) == old  # what is new beside what is old would be neither
+
+
+def test_a_reading_says_in_words_what_it_tells_and_whether_that_is_old() -> None:
+    assert str(Reading(now(), "loads", 3, 1)) == "3 running, 1 waiting, by /v1/loads."
+    assert str(Reading(now(), "log", 0)) == "0 running, by the log."
+    assert "it wrote that a while ago" in str(Reading(now(), "metrics", 3, 1, stale_s=60.0))
+    assert str(Reading(now(), "loads")) == "Not told what is running, by /v1/loads."
 
 
 def test_no_rank_tells_nothing() -> None:

@@ -49,8 +49,8 @@ class Reading:
         return self.fresh and bool(self.running) and bool(self.tokens_per_s)
 
     def filled(self, other: "Reading | None") -> "Reading":
-        """The same, with what it does not tell taken from another reading of the same moment."""
-        if other is None:
+        """The same, with what it does not tell taken from another reading of the same moment; old ones stay as they are."""
+        if other is None or not self.fresh:
             return self
         missing = {name: getattr(other, name) for name in _VALUES if getattr(self, name) is None}
         return replace(self, **missing)
@@ -75,7 +75,17 @@ class Reading:
             "stale_s": self.stale_s,
         }
 
+    def __str__(self) -> str:
+        counts = [
+            f"{count} {word}"
+            for count, word in ((self.running, "running"), (self.queued, "waiting"))
+            if count is not None
+        ]
+        told = f"{', '.join(counts) or 'Not told what is running'}, by {_NAMES[self.source]}"
+        return f"{told}." if self.fresh else f"{told}; it wrote that a while ago: one long step, or it hangs."
 
+
+_NAMES: dict[Source, str] = {"loads": "/v1/loads", "metrics": "/metrics", "log": "the log"}
 _VALUES = ("running", "queued", "kv_usage", "tokens_per_s", "cache_hit")
 
 
