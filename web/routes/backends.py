@@ -7,20 +7,19 @@ from sqlmodel import Session
 from starlette.responses import Response
 
 from api.deps import Audit, Ctx, Id, Operator, ReadSession, Reviewer, WriteSession
-from inference.backends import figures, service, starts
-from inference.backends.logs import reading as logs
+from inference.backends import figures, lives, service
 from inference.backends.views import BackendView
 from inference.context import Context
 from inference.runs.uses import runs_on
 from web import backends as models
-from web import machine, probe, timelines
+from web import logview, machine, probe, timelines
 from web.launchform import first_command
 from web.shell import Twin, page, see
 
 router = APIRouter(prefix="/backends")
 
-TAIL = 200
 EVENTS = 50
+STARTS = 20
 SPARK_MINUTES = 30
 WINDOWS = ((15, "15 min"), (60, "1 h"), (360, "6 h"))
 """Minutes of the charts, to choose from; the first is shown unasked"""
@@ -66,7 +65,7 @@ def show_backend(
         part = ""
         view |= _standing(session, backend) | _figures(session, backend, minutes) | _past(ctx, session, backend)
         view |= {
-            "log": logs.read_tail(ctx.settings, service.current_start(session, row), TAIL, service.known_secrets(row)),
+            "log": logview.log_panel(session, ctx.settings, row, request.query_params),
             "probe": probe.report(backend.probe),
             "twin": Twin(f"/api/v1/backends/{backend_id}"),
         }
@@ -97,7 +96,7 @@ def _past(ctx: Context, session: Session, backend: BackendView) -> dict[str, Any
     return {
         "command": first_command(ctx.settings, backend.launch or {}) if unstarted else models.command_text(backend),
         "events": service.list_events(session, backend.id, None, EVENTS).items,
-        "starts": starts.list_starts(session, backend.id),
+        "starts": lives.list_lives(session, ctx.settings, backend.id, None, STARTS).items,
     }
 
 

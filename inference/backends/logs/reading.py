@@ -40,7 +40,10 @@ _CONTROL = bytes([*range(9), 11, 12, *range(14, 32), 127])
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Some lines in order, and where the log goes on: `before` for what is older (None: nothing is), `position` for what is new."""
+    """Some lines in order, and where the log goes on: `before` for what is older (None: nothing is), `position` for what is new.
+
+    A last line that has no end yet is among the lines that were read back, and stands after `position`.
+    """
 
     lines: list[LogLine] = field(default_factory=list)
     before: int | None = None
@@ -104,8 +107,9 @@ def read_back(
             else:
                 looked += data // _PASSED_OVER
             end = begin
+        position = _finished(file.fileno(), size)
     older = found[-count].offset if len(found) > count else end
-    return Lines(found[-count:], older or None, size)
+    return Lines(found[-count:], older or None, position)
 
 
 def read_on(path: Path | None, offset: int, secrets: tuple[str, ...] = (), limit: int = AT_ONCE) -> Lines:
@@ -213,6 +217,13 @@ def _join(earlier: list[LogLine], later: list[LogLine]) -> list[LogLine]:
     if earlier and later and earlier[-1].takes(later[0]):
         return earlier + later[1:]
     return earlier + later
+
+
+def _finished(descriptor: int, size: int) -> int:
+    """Where the last line begins that has no end yet; `size` where there is none, or one too long to be waited for."""
+    begin = max(0, size - LONGEST)
+    found = os.pread(descriptor, size - begin, begin).rfind(b"\n")
+    return begin + found + 1 if found >= 0 or begin == 0 else size
 
 
 def _line_start(descriptor: int, position: int) -> int:
