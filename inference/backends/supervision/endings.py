@@ -23,11 +23,11 @@ PORT_FREE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What is known once the main process is gone. `left`: members of the tree that will not die."""
+    """What is known once the main process is gone. `left`: members of the tree that will not die; `found`: why, by its log."""
 
     left: list[Member]
     exit_code: int | None
-    lines: list[str]
+    found: Diagnosis
     proof: str
 
 
@@ -53,7 +53,7 @@ async def clear_away(life: Life, policy: Policy, reporter: Reporter) -> End:
     left = await asyncio.to_thread(wait_gone, life.process, policy.kill_deadline_s)
     exit_code = life.process.reap()
     await asyncio.to_thread(life.read_log)
-    lines = await asyncio.to_thread(life.log_end)
+    found = await asyncio.to_thread(_found, life, exit_code)
     proof = await asyncio.to_thread(_proof, life, left)
     if life.gpu_before is not None and not left:
         more = await asyncio.to_thread(excess, life.gpu_before)
@@ -61,7 +61,7 @@ async def clear_away(life: Life, policy: Policy, reporter: Reporter) -> End:
             message = f"Stopping: its processes are gone, but {in_words(more)} more than before the launch."
             await reporter.report("stopping", message)
         proof += " " + await asyncio.to_thread(wait_released, life.gpu_before, policy.memory_deadline_s)
-    return End(left, exit_code, lines, proof)
+    return End(left, exit_code, found, proof)
 
 
 def after_stop(life: Life, end: End) -> Outcome:
@@ -76,9 +76,7 @@ def after_stop(life: Life, end: End) -> Outcome:
 
 def after_crash(row: Backend, life: Life, end: End, policy: Policy) -> Outcome:
     """An end that nobody asked for: restart after a wait, or failed where that is senseless or was tried enough."""
-    found = _known_reason(life)
-    if found is None:
-        found = diagnose(end.lines, end.exit_code, ever_ready=life.ever_ready, known_exit=life.process.is_child)
+    found = _known_reason(life) or end.found
     summary = f"While Draftmill was away: {found.summary}" if life.while_away else found.summary
     error = {**found.to_json(), "summary": summary}
     columns = {**_ended(life, end, summary, error), "error": error, "retry_at": None}
@@ -107,6 +105,11 @@ def startup_limit(life: Life) -> Diagnosis | None:
         permanent=True,
         lines=life.log_end()[-6:],
     )
+
+
+def _found(life: Life, exit_code: int | None) -> Diagnosis:
+    """Reads the log; some tenths of a second where many ranks wrote much."""
+    return diagnose(life.log_end(), exit_code, ever_ready=life.ever_ready, known_exit=life.process.is_child)
 
 
 def _known_reason(life: Life) -> Diagnosis | None:
