@@ -66,8 +66,7 @@ class ManagedKeeper:
             await self._at_rest(row)
         policy = self._around.policy
         steady = self._tending is None or self._tending.steady
-        wait = policy.steady_look_s if steady else policy.moving_look_s
-        self.next_look = 0.0 if self._woken else time.monotonic() + wait
+        self.next_look = 0.0 if self._woken else _next(policy.steady_look_s if steady else policy.moving_look_s)
 
     async def close(self) -> None:
         """Let go: the server runs on, to be adopted later."""
@@ -229,3 +228,8 @@ class ManagedKeeper:
         self._reporter.clear()
         self._reporter.note(Finding("process", None if stopped else False, end.proof))
         await self._reporter.report(outcome.state, outcome.message, **outcome.columns)
+
+
+def _next(every_s: float) -> float:
+    """The next of the moments that all keepers share, so that one turn of the loop serves all that have nothing to do."""
+    return (time.monotonic() // every_s + 1) * every_s

@@ -18,7 +18,7 @@ class Policy:
     warming_check_s: float = 0.25
     """Between HTTP checks once it says that its port is about to open."""
     health_s: float = 10.0
-    """Between questions to `/ready` of an idle server: a test of a flag, which costs it nothing."""
+    """Between looks at an idle server: its `/ready`, a test of a flag that costs it nothing, and its live figures."""
     sick_health_s: float = 5.0
     """The same while it does not answer, and before a canary that failed is sent again."""
     health_timeout_s: float = 25.0
@@ -53,7 +53,7 @@ class Policy:
     """Before a probe that could not be made is tried again."""
     attached_check_s: float = 15.0
     """Between checks of an attached server."""
-    refresh_s: float = 10.0
+    refresh_s: float = 20.0
     """Evidence that changed only in its words or its time is written this often."""
     leftovers_s: float = 30.0
     """Between searches for processes of ours that belong to no start."""

@@ -4,7 +4,7 @@ Observed states change through `db.states.move_backend` alone, which leaves an e
 """
 
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -73,7 +73,8 @@ class Records:
     def wishes(self) -> list[Wish]:
         """What is asked of each backend: a few columns, so that it can be looked at twice a second."""
         with self._db.engine.connect() as connection:  # a session would cost twice as much
-            return [Wish(*row) for row in connection.execute(_WISHES)]
+            rows: Sequence[Any] = connection.execute(_WISHES).all()
+            return [Wish(*row) for row in rows]
 
     def backends(self, ids: Collection[int]) -> list[Backend]:
         """Those of them that are left, as they stand."""

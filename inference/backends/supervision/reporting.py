@@ -9,6 +9,7 @@ from db.types import now
 from inference.backends.server.readiness import Finding
 from inference.backends.supervision.records import Records
 
+_UNKNOWN = object()
 SOURCES = ("process", "log", "health", "generation", "tokens", "figures", "probe")
 
 
@@ -28,6 +29,7 @@ class Reporter:
         self._evidence: dict[str, tuple[datetime, bool | None, str]] = {}
         self._written: object = None
         self._written_at = 0.0
+        self._deadline_at: object = _UNKNOWN
 
     def note(self, finding: Finding, at: datetime | None = None) -> None:
         """Take in what a signal says, as of `at` (now)."""
@@ -64,13 +66,14 @@ class Reporter:
         seen = (state, message, repr(phase), deadline_at, said)
         if not columns and seen == self._written and time.monotonic() - self._written_at < self._refresh_s:
             return
+        if deadline_at != self._deadline_at or columns:
+            columns["deadline_at"] = self._deadline_at = deadline_at
         await asyncio.to_thread(
             self._records.write,
             self._backend_id,
             state=state,
             message=message,
             phase=phase,
-            deadline_at=deadline_at,
             evidence=self.evidence(),
             **columns,
         )

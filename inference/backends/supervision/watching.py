@@ -39,7 +39,8 @@ class Watch:
         self._reporter = reporter
         self._wake = wake
         self._under_way: set[str] = set()
-        self._due = dict.fromkeys(("proof", "health", "figures", "probe"), 0.0)
+        self._due: dict[str, float] = {}
+        self._figures_at: datetime | None = None
         self._tells = False
         """Whether it ever told its figures itself"""
         self.proof: Proof | None = None
@@ -47,18 +48,15 @@ class Watch:
 
     def schedule(self, row: Backend) -> None:
         """Begin what is due."""
-        life, at = self._life, now()
+        life, pulse = self._life, self._life.pulse
         if not life.ever_ready:
             self._begin("proof", self._prove)
             return
-        if life.pulse.quiet(at, self._policy):
-            self._begin("health", self._ask_health)
-        if not life.expected.serves:
-            return
-        self._begin("figures", self._read_figures)
-        if life.pulse.canary_is_due(at, self._policy):
-            self._begin("canary", self._send_canary)
-        if row.observed_state == "ready" and (row.probe_requested or row.probe is None):
+        if pulse.quiet(now(), self._policy):
+            self._begin("look", self._look)
+        if pulse.busy or _nothing_since(self._figures_at, pulse.tokens_at):
+            self._begin("figures", self._read_figures)
+        if row.observed_state == "ready" and life.expected.serves and (row.probe_requested or row.probe is None):
             self._begin("probe", lambda: self._probe(row))
 
     def _begin(self, kind: str, check: Callable[[], Awaitable[float]]) -> None:
@@ -89,67 +87,75 @@ class Watch:
         if proof.ready:
             life.ready_since = time.monotonic()
             life.pulse.answered(now())
-            self._due["health"] = time.monotonic() + policy.health_s
+            self._due["look"] = 0.0
         opened = proof.answers or ORDER.index(life.tracker.phase.name) >= ORDER.index(MEMORY)
         return policy.warming_check_s if opened else policy.starting_check_s
 
-    async def _ask_health(self) -> float:
-        policy, pulse, began = self._policy, self._life.pulse, now()
+    async def _look(self) -> float:
+        """What an idle server, or one whose work is silent, is asked: one question after the other, over one connection."""
+        policy, pulse = self._policy, self._life.pulse
+        began = now()
         health = await ask_ready(self._life.client, health_s=policy.health_timeout_s)
         self._reporter.note(Finding("health", health.ok, health.text))
         if health.ok:
             pulse.health.clear()
-            return policy.health_s
-        pulse.health.add(began, health.text)
-        return policy.sick_health_s
+        else:
+            pulse.health.add(began, health.text)
+        if self._life.expected.serves:
+            await self._read_figures()
+            if pulse.canary_is_due(now(), policy):
+                await self._send_canary()
+        return policy.sick_health_s if pulse.health.count or pulse.generation.count else policy.health_s
 
-    async def _send_canary(self) -> float:
-        """One token by ids, whose answer carries our version; only where nothing else tells that it generates."""
+    async def _send_canary(self) -> None:
+        """One token by ids, whose answer carries our version."""
         life, policy, began = self._life, self._policy, now()
         pulse = life.pulse
         try:
             version = await generate_one(life.client, policy.canary_timeout_s)
         except GenerateError as error:
-            if (
-                _nothing_since(pulse.tokens_at, began) and not pulse.busy
+            await self._read_figures()
+            if pulse.busy or not _nothing_since(
+                pulse.tokens_at, began
             ):  # a long prefill came between: that is no failure
-                self._reporter.note(Finding("generation", False, f"A generation of one token failed: {error.message}"))
-                pulse.generation.add(began, f"a generation of one token failed: {error.message}")
-            return policy.sick_health_s
+                return
+            text = f"A generation of one token failed: {error.message}"
+            self._reporter.note(Finding("generation", False, text))
+            pulse.generation.add(began, text)
+            return
         if version != life.expected.weight_version:
             text = f"its weight version is {version!r}, not this start's: its weights were changed, or another answers."
             self._reporter.note(Finding("generation", False, f"A generation was answered, but {text}"))
             pulse.generation.add(began, text, surely=True)
-            return policy.sick_health_s
+            return
         self._reporter.note(Finding("generation", True, "A generation of one token was answered, by this very start."))
         pulse.answered(now())
-        return 0.0
 
     async def _read_figures(self) -> float:
         life, policy = self._life, self._policy
+        self._figures_at = now()
         reading = await read_figures(life.client)
         self._tells = self._tells or reading is not None
         if reading is None and not self._tells:
             reading = life.batch_lines.reading(now())
-        if (
-            reading is None
-        ):  # what was said last stands: a server that cannot be asked for a moment is as busy as it was
-            return policy.figures_s if life.pulse.busy else policy.idle_figures_s
-        self._around.book.add(self._id, reading)
+        if reading is None:  # what was said last stands: one that cannot be asked for a moment is as busy as it was
+            return policy.figures_s
+        self._around.book.add(self._id, reading.filled(life.batch_lines.reading(reading.at)))
         in_flight = (reading.running or 0) + (reading.queued or 0)
         life.pulse.figures(reading.at, in_flight)
         if reading.flowing and reading.source != "log":  # the log's lines were taken in when they came
             life.pulse.tokens(reading.at)
-        self._reporter.note(Finding("figures", True, f"{reading.running or 0} running, {reading.queued or 0} queued."))
-        return policy.figures_s if in_flight else policy.idle_figures_s
+        self._reporter.note(Finding("figures", reading.fresh or None, str(reading)))
+        return policy.figures_s
 
     async def _probe(self, row: Backend) -> float:
         await make_probe(self._around, self._life.client, row, self._reporter)
         return self._policy.probe_retry_s
 
 
-def _nothing_since(tokens_at: datetime | None, began: datetime) -> bool:
-    return tokens_at is None or tokens_at < began
+def _nothing_since(seen_at: datetime | None, at: datetime | None) -> bool:
+    """Whether something was seen last before `at`, or never; no where `at` is none."""
+    return at is not None and (seen_at is None or seen_at < at)
 
 
 async def make_probe(around: Surroundings, client: SglangClient, row: Backend, reporter: Reporter) -> None:
