@@ -108,12 +108,13 @@ class Records:
         Raises:
             PortsTaken: another start was given one of them meanwhile: pick again.
         """
-        self.touched.add(backend_id)
         try:
             with self._db.write() as s:
-                return _begin(s, backend_id, new, crashes=crashes, message=message)
+                start_id = _begin(s, backend_id, new, crashes=crashes, message=message)
         except IntegrityError as error:
             raise PortsTaken(str(new.ports.http)) from error
+        self.touched.add(backend_id)
+        return start_id
 
     def spawned(self, start_id: int, identity: Identity) -> None:
         """Write the process down."""
@@ -144,8 +145,7 @@ class Records:
             detail: for the event.
             columns: columns of the backend.
         """
-        if columns.keys() - _ONLY_SHOWN:
-            self.touched.add(backend_id)
+        matters = bool(columns.keys() - _ONLY_SHOWN)
         with self._db.write() as s:
             if start_id is not None and start:
                 _change_start(s, start_id, start)
@@ -153,7 +153,7 @@ class Records:
             if backend is None:
                 return
             if state is not None and state != backend.observed_state:
-                self.touched.add(backend_id)
+                matters = True
                 backend = move_backend(
                     s, backend_id, state, message or backend.message, start_id=start_id, detail=detail
                 )
@@ -162,6 +162,8 @@ class Records:
             backend.observed_at = now()
             if message is not None:
                 backend.message = message
+        if matters:  # noted once it is committed: who reads the row in between would take the old one for the new
+            self.touched.add(backend_id)
 
     def event(self, backend_id: int, kind: str, message: str, start_id: int | None = None) -> None:
         """Add a line of history that changes no state."""
