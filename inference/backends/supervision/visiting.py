@@ -14,6 +14,7 @@ from inference.backends.supervision.reporting import Reporter
 from inference.backends.supervision.surroundings import Surroundings
 from inference.backends.supervision.watching import make_probe
 
+NOT_MADE = "The fidelity probe could not be made"
 _IDENTITY = {"model_path": "model", "weight_version": "weights", "version": "SGLang"}
 
 
@@ -42,11 +43,20 @@ class Visit:
         self._waits_since: datetime | None = None
         self._tells = False
         """Whether it ever told its figures"""
+        self._known: dict[str, Any] = {}
+        """What it told of itself, as far as that was written down; its row may be read a moment later"""
+        self._asking = 0
+        """Tokens of ours under way: no sign that it is at work for others"""
 
     @property
     def waits_long(self) -> bool:
         """Whether a server that tells no figures leaves a token of ours unanswered: it is full of work, or it hangs."""
         return self._waits_since is not None
+
+    @property
+    def _is_router(self) -> bool:
+        facts = self.proof.facts if self.proof is not None else None
+        return bool((facts or {}).get("router_workers"))
 
     def verdict(self) -> tuple[str, str]:
         """`ready` or `unresponsive`, and why."""
@@ -97,7 +107,8 @@ class Visit:
             info = await self.client.model_info()
         except GenerateError:  # whether it lives is judged elsewhere; a router may know of no model
             return self._policy.attached_check_s
-        if _differences(row, {name: info[name] for name in ("model_path", "weight_version") if name in info}):
+        names = ("model_path",) if self._is_router else ("model_path", "weight_version")
+        if self._differences(row, {name: info[name] for name in names if name in info}):
             self.proven = False  # proven anew, and whatever differs is written down then
             return 0.0
         return self._policy.attached_check_s
@@ -106,8 +117,7 @@ class Visit:
         """What `/ready` or `/health` says; a router is asked how many of the servers behind it are well."""
         began = now()
         health = await ask_ready(self.client, health_s=self._policy.health_timeout_s)
-        facts = self.proof.facts if self.proof is not None else None
-        behind = await _behind(self.client) if health.ok and (facts or {}).get("router_workers") else ""
+        behind = await _behind(self.client) if health.ok and self._is_router else ""
         self._reporter.note(Finding("health", health.ok, f"{health.text}{behind}"))
         if health.ok:
             self.pulse.health.clear()
@@ -121,6 +131,7 @@ class Visit:
 
     async def read_figures(self) -> float:
         """Its live figures; one that told them and now does not is asked whether it is there at all."""
+        ours = self._asking
         reading = await read_figures(self.client)
         if reading is None:
             if self._tells:
@@ -128,7 +139,7 @@ class Visit:
             return self._policy.figures_s if self.pulse.busy else self._policy.idle_figures_s
         self._tells, self._waits_since = True, None
         self._around.book.add(self._id, reading)
-        in_flight = (reading.running or 0) + (reading.queued or 0)
+        in_flight = max(0, (reading.running or 0) + (reading.queued or 0) - (ours or self._asking))
         self.pulse.figures(reading.at, in_flight)
         if reading.flowing:
             self.pulse.tokens(reading.at)
@@ -139,6 +150,7 @@ class Visit:
     async def send_canary(self, row: Backend) -> float:
         """One token by ids; only where nothing else tells that it generates."""
         began = now()
+        self._asking = 1
         try:
             version = await generate_one(self.client, self._policy.canary_timeout_s)
         except GenerateError as error:
@@ -151,17 +163,25 @@ class Visit:
             else:
                 self._doubt(began, text, surely=error.kind == "unauthorized")
             return self._policy.sick_health_s
+        finally:
+            self._asking = 0
         self._reporter.note(Finding("generation", True, "A generation of one token was answered."))
         self._waits_since = None
         self.pulse.answered(now())
-        if row.probe and (differ := _differences(row, {"weight_version": version} if version is not None else {})):
+        told = {"weight_version": version} if version is not None else {}
+        if row.probe and (differ := self._differences(row, told)):
+            if not self._is_router:
+                self.proven = False  # proven anew, and written down then
+                return 0.0
+            self._known |= told  # what a router tells of itself is of one server; this answer is of another
             await self._changed(row, differ, {})
         return 0.0
 
     async def probe(self, row: Backend) -> float:
-        """The fidelity probe."""
+        """The fidelity probe; after a change it is due again at once, and where it could not be made after a while."""
         await make_probe(self._around, self.client, row, self._reporter)
-        return self._policy.probe_retry_s
+        said = next((item["text"] for item in self._reporter.evidence() if item["source"] == "probe"), "")
+        return self._policy.probe_retry_s if said.startswith(NOT_MADE) else 2 * self._policy.steady_look_s
 
     def _doubt(self, began: datetime, text: str, *, surely: bool) -> None:
         if surely:
@@ -174,7 +194,11 @@ class Visit:
     async def _take_over(self, row: Backend, proof: Proof) -> None:
         """What a proof told of it; where that is not what it was, it is said and probed again."""
         facts = proof.facts or {}
-        differ = _differences(row, {name: facts[name] for name in _IDENTITY if name in facts})
+        told = {name: facts[name] for name in _IDENTITY if name in facts}
+        if self._is_router:  # of whichever server it asked
+            told.pop("weight_version", None)
+        differ = self._differences(row, told)
+        self._known |= told
         if differ:
             columns = {"server_info": facts, "version": facts.get("version"), "model": proof.model}
             await self._changed(row, differ, columns)
@@ -188,16 +212,17 @@ class Visit:
         await asyncio.to_thread(lambda: records.write(self._id, probe=None, **columns))
         await asyncio.to_thread(records.event, self._id, "server_changed", message)
 
-
-def _differences(row: Backend, told: dict[str, Any]) -> list[str]:
-    """In words, what a server tells of itself that it did not before; behind a router there may be several weights."""
-    before = row.server_info or {}
-    seen = (row.probe or {}).get("weight_versions") or []
-    return [
-        f"{_IDENTITY[name]} {value}, before {before[name]}"
-        for name, value in told.items()
-        if before.get(name) is not None and value != before[name] and not (name == "weight_version" and value in seen)
-    ]
+    def _differences(self, row: Backend, told: dict[str, Any]) -> list[str]:
+        """In words, what it tells of itself that it did not before; behind a router there may be several weights."""
+        before = {**(row.server_info or {}), **self._known}
+        seen = (row.probe or {}).get("weight_versions") or []
+        return [
+            f"{_IDENTITY[name]} {value}, before {before[name]}"
+            for name, value in told.items()
+            if before.get(name) is not None
+            and value != before[name]
+            and not (name == "weight_version" and value in seen)
+        ]
 
 
 async def _behind(client: SglangClient) -> str:

@@ -118,6 +118,7 @@ class Knobs:
     batch: bool = True
     echo_prompt_ids: bool = True
     abort_by_prefix: bool = False
+    throughput: float = 0.0
     die_after: int | None = None
     death_delay: float = 0.0
     disconnect_grace: float = 0.02

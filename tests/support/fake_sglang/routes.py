@@ -125,7 +125,7 @@ class Routes:
             "max_total_num_tokens": facts.max_total_num_tokens,
             "max_running_requests": facts.max_running_requests,
             "token_usage": 0.0,
-            "gen_throughput": 0.0,
+            "gen_throughput": self.model.knobs.throughput if running else 0.0,
             "cache_hit_rate": 0.0,
             "utilization": 0.0,
             "queues": {"waiting": 0, "grammar": 0, "paused": 0, "retracted": 0},
