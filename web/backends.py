@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from db.types import now
 from inference.backends.figures import FigureSeries
 from inference.backends.launch.preview import shell_text
+from inference.backends.launch.spec import LaunchSpec
 from inference.backends.views import BackendView, FiguresView
 from inference.runs.uses import RunUse
 from web import timelines, words
@@ -18,6 +19,7 @@ OLD_S = 90.0
 """Figures older than this are not of now: those of a living server are renewed every 30 s."""
 
 _ACTIONS = ("start", "stop", "restart", "probe", "kill", "forget")
+_DRAIN_LIMIT_S = LaunchSpec.model_fields["drain_limit_s"].default
 _DEADLINES = {
     "draining": "Requests in flight may finish for",
     "stopping": "Ended by force in",
@@ -131,7 +133,7 @@ def _wanted(backend: BackendView) -> str:
 def _deed(backend: BackendView, action: str, runs: Sequence[RunUse]) -> Deed:
     attached, name = backend.kind == "attached", backend.name
     using = f" {_using(runs)}" if runs else ""
-    grace = (backend.launch or {}).get("drain_limit_s", 30)
+    grace = (backend.launch or {}).get("drain_limit_s", _DRAIN_LIMIT_S)
     told = {
         "start": ("Watch" if attached else {"backoff": "Start now", "failed": "Try again"}.get(backend.observed_state, "Start"),
                   "primary", ""),

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inference.backends.logs.batchlines import QUIET_S, BatchLines, is_health_check
 from inference.backends.server.figures import Reading
@@ -141,3 +143,14 @@ def test_other_lines_tell_nothing(line: str) -> None:
 def test_a_broken_line_tells_what_can_be_read_of_it() -> None:
     reading = told("[2026-13-45 99:99:99] Decode batch, #running-req: 7, token usage: x, gen throughput (tok")
     assert (reading.running, reading.kv_usage, reading.tokens_per_s) == (7, None, None)
+
+
+@given(st.text(max_size=80), st.sampled_from(["Prefill", "Decode"]), st.integers(0, 10**20))
+def test_whatever_stands_in_a_line_is_a_reading_that_can_be_kept_or_none(text: str, kind: str, number: int) -> None:
+    read = BatchLines()
+    for line in (text, f"{kind} batch, {text}", stamped(f"{kind} batch, #running-req: {number}, #queue-req: {text}")):
+        read.feed(line, AT)
+        reading = read.reading(AT)
+        assert reading is None or all(
+            count is None or 0 <= count < 2**31 for count in (reading.running, reading.queued)
+        )

@@ -6,18 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from db.types import now
 from inference.backends.server.client import SglangClient
 from inference.backends.server.figures import Rank, Reading, gathered
-from inference.backends.server.loads import _memories, read_figures, read_loads
-from inference.backends.server.metrics import read_metrics
+from inference.backends.server.loads import _memories, _Memory, read_figures, read_loads
+from inference.backends.server.metrics import SERIES, read_metrics
 from tests.support.fake_sglang import FakeSglang
 
 pytestmark = pytest.mark.anyio
 
 RECORDED = json.loads((Path(__file__).parent / "recorded" / "loads.json").read_text())
 """What a real server answered, idle, without --enable-metrics"""
+
+KEYS = ("timestamp", "dp_rank", "num_running_reqs", "num_waiting_reqs", "token_usage", "max_total_num_tokens", "gen_throughput",
+        "cache_hit_rate", "decode_moments")  # fmt: skip
 
 METRICS = """\
 # HELP sglang:num_running_reqs The number of running requests.
@@ -222,3 +227,31 @@ def test_a_reading_says_in_words_what_it_tells_and_whether_that_is_old() -> None
 
 def test_no_rank_tells_nothing() -> None:
     assert gathered([Rank()], now(), "log", None).values() == (None,) * 6
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=8), max_size=3), JSON)
+@example([{"num_running_reqs": 1, "timestamp": 5.0, "dp_rank": [], "decode_moments": [1.0] * 6}], "x")
+@example([{"num_running_reqs": 1e300, "gen_throughput": 1.7e308}] * 2, None)
+def test_whatever_a_server_answers_is_a_reading_that_can_be_kept_or_none(loads: list[Any], at: Any) -> None:
+    memory = _Memory()
+    for _ in range(2):
+        reading = read_loads({"timestamp": at, "loads": loads}, memory)
+        if reading is not None:
+            assert all(count is None or 0 <= count < 2**31 for count in (reading.running, reading.queued))
+            assert all(share is None or 0 <= share <= 1 for share in (reading.kv_usage, reading.cache_hit))
+            assert reading.tokens_per_s is None or 0 <= reading.tokens_per_s < float("inf")
+            json.dumps(reading.to_json(), allow_nan=False)
+
+
+@given(st.text(max_size=60), st.sampled_from(list(SERIES)))
+def test_whatever_stands_on_a_metrics_page_raises_nothing(text: str, name: str) -> None:
+    for line in (text, name + text, f"{name}{{{text}}} 1", f"{name} {text}"):
+        for rank in read_metrics(line):
+            assert gathered([rank], now(), "metrics", None).running is not None

@@ -22,7 +22,7 @@ _LINE = re.compile(
     r"^(?:\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?P<prefix>[^\]]*)\] )?(?P<kind>Prefill|Decode) batch(?: \[\d+\])?, (?P<rest>.*)$"
 )
 _RANK = re.compile(r"\b(DP|PP|ATTN_CP)(\d+)")
-_PAIR = re.compile(r"(?P<key>[^,:]+): (?P<value>-?\d+(?:\.\d+)?)(?=,|$)")
+_NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,15})?")
 _HEALTH = re.compile(r"#new-seq: 1, #new-token: 1, #cached-token: 0\b")
 _USAGES = ("token usage", "full token usage", "swa token usage")
 
@@ -59,7 +59,7 @@ class BatchLines:
         labels = dict(_RANK.findall(found["prefix"] or ""))
         if int(labels.get("PP", 0)) or int(labels.get("ATTN_CP", 0)):
             return  # the same requests, at a later stage
-        values = {pair["key"].strip(): float(pair["value"]) for pair in _PAIR.finditer(found["rest"])}
+        values = _pairs(found["rest"])
         at = min(at, _written(found["time"], at))
         rank = self._ranks.setdefault(labels.get("DP", ""), _Rank(at))
         rank.at = at
@@ -80,6 +80,12 @@ class BatchLines:
             return None
         at = at or now()
         return gathered([_as_of(rank, at) for rank in self._ranks.values()], at, "log", None)
+
+
+def _pairs(text: str) -> dict[str, float]:
+    """The `key: value` pairs whose value is a number; what is none is not told."""
+    pairs = (part.partition(": ") for part in text.split(", "))
+    return {key: float(value) for key, _, value in pairs if _NUMBER.fullmatch(value)}
 
 
 def _as_of(rank: _Rank, at: datetime) -> Rank:

@@ -86,6 +86,7 @@ class Reading:
 
 
 _NAMES: dict[Source, str] = {"loads": "/v1/loads", "metrics": "/metrics", "log": "the log"}
+_MOST = 2**31 - 1
 _VALUES = ("running", "queued", "kv_usage", "tokens_per_s", "cache_hit")
 
 
@@ -116,8 +117,8 @@ def gathered(ranks: Sequence[Rank], at: datetime, source: Source, stale_s: float
     return Reading(
         at=at,
         source=source,
-        running=None if running is None else round(running),
-        queued=None if (queued := _summed(rank.queued for rank in ranks)) is None else round(queued),
+        running=_counted(running),
+        queued=_counted(_summed(rank.queued for rank in ranks)),
         kv_usage=_averaged([(rank.kv_usage, rank.capacity) for rank in ranks]),
         tokens_per_s=speed,
         cache_hit=_averaged([(rank.cache_hit, None) for rank in ranks]),
@@ -128,6 +129,11 @@ def gathered(ranks: Sequence[Rank], at: datetime, source: Source, stale_s: float
 def _summed(values: Iterable[float | None]) -> float | None:
     told = [value for value in values if value is not None]
     return sum(told) if told else None
+
+
+def _counted(value: float | None) -> int | None:
+    """A count that fits its column: a server may claim anything."""
+    return None if value is None else round(min(value, _MOST))
 
 
 def _averaged(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:

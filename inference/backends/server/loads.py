@@ -6,7 +6,6 @@ snapshot's throughput and cache hit rate are always 0 (srt/managers/scheduler_co
 the metrics alone); its counter of decoded tokens is true in both.
 """
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ AGAIN_S = 60.0
 LOADS = "/v1/loads?include=core"
 METRICS = "/metrics"
 _ABSENT = frozenset({400, 401, 403, 404, 405, 501})
+_MOST = 1e15
 _TOKENS_AT = 5
 """Where `decode_moments` counts the tokens of all decode steps (`_accumulate_decode_moment` in srt/managers/scheduler.py)."""
 
@@ -38,7 +38,7 @@ class _Memory:
     source: str = "loads"
     ask_at: float = 0.0
     """monotonic; when none of the sources is there"""
-    counters: dict[object, tuple[float, float]] = field(default_factory=dict)
+    counters: dict[float | None, tuple[float, float]] = field(default_factory=dict)
     """rank → (its timestamp, tokens decoded by then)"""
     metrics_on: bool = False
     same_since: float = 0.0
@@ -135,7 +135,7 @@ def _rank(load: Mapping[str, Any], memory: _Memory) -> Rank:
 
 def _counted(load: Mapping[str, Any], memory: _Memory) -> float | None:
     """Tokens a second since the snapshot before, by the rank's own counter and clock; None at the first."""
-    moments, at, rank = load.get("decode_moments"), _number(load.get("timestamp")), load.get("dp_rank")
+    moments, at, rank = load.get("decode_moments"), _number(load.get("timestamp")), _number(load.get("dp_rank"))
     if at is None or not isinstance(moments, list) or len(moments) <= _TOKENS_AT:
         return None
     tokens = _number(moments[_TOKENS_AT])
@@ -161,6 +161,7 @@ def _age(answered: Any, loads: list[Any]) -> float | None:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    """A number as a server may honestly give it; anything else is not told."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST:
         return None
     return float(value)

@@ -5,7 +5,6 @@ passed over. Every rank of a tensor-parallel group may report the same scheduler
 neither may count twice.
 """
 
-import math
 from collections import defaultdict
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -23,6 +22,7 @@ SERIES = {
 MAX_TEXT = 8 * 1024 * 1024
 """Characters of an answer that are looked at"""
 
+_MOST = 1e15
 _COPIES = ("tp_rank", "pp_rank", "moe_ep_rank")
 """Labels in which ranks of one scheduler differ; what else differs is another one."""
 
@@ -51,11 +51,7 @@ def _samples(text: str) -> list[tuple[str, dict[str, str], float]]:
             read = [sample for family in text_string_to_metric_families(line + "\n") for sample in family.samples]
         except (ValueError, IndexError):
             continue
-        samples += [
-            (sample.name, sample.labels, float(sample.value))
-            for sample in read
-            if math.isfinite(sample.value) and sample.value >= 0
-        ]
+        samples += [(sample.name, sample.labels, float(sample.value)) for sample in read if 0 <= sample.value <= _MOST]
     return samples
 
 
