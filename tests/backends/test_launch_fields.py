@@ -16,6 +16,7 @@ from inference.backends.launch.checks import check_spec, visible_devices
 from inference.backends.launch.fields import FIELDS, GROUPS
 from inference.backends.launch.preview import preview
 from inference.backends.launch.spec import OURS, LaunchSpec
+from inference.backends.launch.stored import as_started, to_start
 from inference.settings import Settings
 
 TWO_NODES = {"nnodes": 2, "node_rank": 0, "dist_init_addr": "h:25000", "tp_size": 2}
@@ -211,6 +212,18 @@ def test_a_launch_from_before_a_flag_was_a_field_is_read_as_ever(stored: dict[st
 def test_a_moved_flag_that_contradicts_its_field_is_refused() -> None:
     assert "given twice" in str(refused(pp_size=1, extra_flags={"pp_size": 2}))
     assert set(LaunchSpec.model_fields) - OURS >= former.MOVED
+
+
+def test_a_stored_launch_that_a_rule_of_today_refuses_is_told_at_a_start_and_a_fact_where_it_runs() -> None:
+    stored = {"model_path": "/m", "attention_backend": "of_a_plug_in", "drain_limit_s": 7.0, "gone": 1}
+    with pytest.raises(Invalid) as error:
+        to_start(stored)
+    assert error.value.code == "launch_outdated"
+    assert error.value.field == "launch.attention_backend"
+    running = as_started(stored)
+    assert (running.model_path, running.attention_backend, running.drain_limit_s) == ("/m", "of_a_plug_in", 7.0)
+    assert (running.startup_limit_s, running.follower) == (None, False)
+    assert as_started({"model_path": "/m", "extra_flags": {"pp_size": 2}}).pp_size == 2
 
 
 def test_gpus_that_are_not_here_are_refused_with_those_that_are(

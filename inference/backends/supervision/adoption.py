@@ -15,7 +15,7 @@ from db.types import now
 from inference.backends.host.identity import Identity, find_leader, machine
 from inference.backends.host.process import ServerProcess
 from inference.backends.launch.ports import LOOPBACK
-from inference.backends.launch.spec import LaunchSpec
+from inference.backends.launch.stored import as_started
 from inference.backends.logs.following import LogFollower
 from inference.backends.logs.phases import ORDER, SPAWNED, PhaseTracker
 from inference.backends.server.client import SglangClient
@@ -50,7 +50,7 @@ def adopted_life(backend: Backend, start: BackendStart) -> Life:
     log = Path(start.log_path or "/nonexistent/start.log")
     ready = start.ready_at is not None
     phase = str((backend.phase or {}).get("name", SPAWNED))
-    launch = LaunchSpec.model_validate(backend.launch or {})
+    launch = as_started(backend.launch)
     url = backend.url or f"http://{LOOPBACK}:{start.port}"
     model = _model_of(start.command) or launch.model_path
     life = Life(

@@ -14,6 +14,7 @@ from inference.backends.launch.checks import check_interpreter, check_spec, visi
 from inference.backends.launch.command import LaunchCommand, build_command
 from inference.backends.launch.ports import LOOPBACK, reserve
 from inference.backends.launch.spec import LaunchSpec
+from inference.backends.launch.stored import to_start
 from inference.backends.logs.following import LogFollower
 from inference.backends.logs.keeping import log_folder, prune
 from inference.backends.logs.phases import PhaseTracker
@@ -44,7 +45,7 @@ def plan_start(settings: Settings, backend: Backend, number: int, ports_in_use: 
         Unavailable: no sglang, no free port.
         OSError: the data directory cannot be written.
     """
-    spec = check_spec(settings, LaunchSpec.model_validate(backend.launch or {}))
+    spec = check_spec(settings, to_start(backend.launch))
     python = check_interpreter(settings, thoroughly=True)
     ports = reserve(spec, ports_in_use)
     folder = log_folder(settings, backend.id or 0)
