@@ -25,6 +25,8 @@ HARMLESS = [
     "[t] Scheduler watchdog timeout (self.watchdog_timeout=60, self.soft=True)",
     "[t] KV cache pool is full. Retract requests. #retracted_reqs: 2, #new_tokens_gained: 300",
     "[t] KV pool holds 500 tokens, fewer than --context-length 4096. Lower --context-length, raise --mem-fraction-static, or",
+    "[t] FP8 KV cache is not supported on this GPU, falling back to auto.",
+    "[t] flashinfer is not installed, please install it for better performance.",
     "[t] Health check failed. Server couldn't get a response from detokenizer for last 20 seconds.",
     f"[t] [http_server] Error: {PROMPT}",
     f"[t] Receive: obj=GenerateReqInput(text='{PROMPT}')",
@@ -139,6 +141,14 @@ def test_an_error_after_which_the_server_worked_on_is_not_what_ended_it() -> Non
     work = ["[t] Decode batch, #running-req: 1, #token: 47, gen throughput (token/s): 1.0, #queue-req: 0"] * 150
     assert diagnose([OOM, *work], -9, ever_ready=True).code == "killed"
     assert diagnose([OOM, *work[:20]], -9, ever_ready=True).code == "oom_serving"
+
+
+def test_a_trouble_with_the_hub_that_was_overcome_is_not_what_ended_it() -> None:
+    trouble = "requests.exceptions.ReadTimeout: ReadTimeoutError('Read timed out. (read timeout=10)')"
+    nccl = "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:94, unhandled system error"
+    assert diagnose([trouble, LOADED, nccl], -9, ever_ready=False).code == "nccl"
+    assert diagnose([trouble, LOADED], -9, ever_ready=True).code == "killed"
+    assert diagnose([trouble], 1, ever_ready=False).code == "download_broken"
 
 
 def test_a_failed_warm_up_is_no_trouble_of_the_model_hub() -> None:

@@ -110,7 +110,7 @@ def _first(lines: Sequence[str], table: Sequence[Known], *, ever_ready: bool) ->
             continue
         for index in reversed(candidates) if known.block else candidates:
             match = known.search(lines[index])
-            if match is None or _meant_otherwise(known, lines[:index]):
+            if match is None or _meant_otherwise(known, lines, index):
                 continue
             groups = [(group or "?")[:MAX_GROUP] for group in match.groups()]
             error = (_error_below(lines, index) or "see the lines")[:MAX_GROUP]
@@ -134,8 +134,11 @@ def _candidates(lines: Sequence[str]) -> Iterator[int]:
             yield index
 
 
-def _meant_otherwise(known: Known, above: Sequence[str]) -> bool:
-    return known.unless is not None and any(re.search(known.unless, line) for line in above)
+def _meant_otherwise(known: Known, lines: Sequence[str], index: int) -> bool:
+    above, below = lines[:index], lines[index + 1 :]
+    return (known.unless is not None and any(re.search(known.unless, line) for line in above)) or (
+        known.overcome is not None and any(re.search(known.overcome, line) for line in below)
+    )
 
 
 def _shown(known: Known, lines: Sequence[str], index: int) -> list[str]:

@@ -20,6 +20,7 @@ class Known:
         hangs: the process may live on for ever after this line, so it is told while it still starts.
         only_before_ready: it can only happen to a server that was never ready.
         unless: a line that, standing before this one, makes it mean something else.
+        overcome: a line that, standing below this one, says that the start-up got over it.
         before: lines shown above the one that matches.
         block: the last match counts, and it is shown from the last line above it that this matches: for output in blocks, of
             which the last is the one that ended it.
@@ -35,6 +36,7 @@ class Known:
     hangs: bool = False
     only_before_ready: bool = False
     unless: str | None = None
+    overcome: str | None = None
     before: int = 5
     block: str | None = None
     traceback: bool = False

@@ -63,6 +63,7 @@ MACHINE = (
         "Use an SGLang and torch that support this GPU's compute capability, or another GPU.",
         "torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device",
         permanent=True,
+        only_before_ready=True,
     ),
     Known(
         "no_gpu",
@@ -123,7 +124,7 @@ MACHINE = (
     ),
     Known(
         "flashinfer_missing",
-        r"[Cc]annot find flashinfer package|flashinfer.*(?:is not installed|to be installed|please install)|No module named 'flashinfer"
+        r"[Cc]annot find flashinfer package|(?:Error|Exception): .*flashinfer.*(?:is not installed|to be installed|please install)|No module named 'flashinfer"
         r"|flashinfer_python with minimum required version .* is not installed",
         "The attention kernels of FlashInfer are not installed in the engine.",
         "Install flashinfer into the engine's environment, or choose another launch.attention_backend (triton, fa3).",

@@ -2,6 +2,9 @@
 
 from inference.backends.logs.known.failure import Known
 
+_LOADED = r"Load weight end"
+"""A hub is tried again, and a model that was loaded had come from somewhere."""
+
 MODELS = (
     Known(
         "remote_code_needed",
@@ -39,6 +42,7 @@ MODELS = (
         "Wait, or set HF_TOKEN for Draftmill; better, download the model into a model root once and give that folder.",
         "huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for url: https://example.org/api",
         hangs=True,
+        overcome=_LOADED,
     ),
     Known(
         "model_not_found",
@@ -67,6 +71,7 @@ MODELS = (
         "Mend the connection, or download the model into a model root first and give that folder as launch.model_path.",
         "OSError: We couldn't connect to 'https://example.org' to load the files, and couldn't find them in the cached files.",
         hangs=True,
+        overcome=_LOADED,
     ),
     Known(
         "download_broken",
@@ -76,6 +81,7 @@ MODELS = (
         "Start it again: a download goes on where it stopped. If it recurs, download into a model root first.",
         "requests.exceptions.ChunkedEncodingError: ('Connection broken: IncompleteRead(1048576 bytes read)')",
         hangs=True,
+        overcome=_LOADED,
     ),
     Known(
         "weights_broken",
@@ -148,7 +154,7 @@ MODELS = (
     ),
     Known(
         "unsupported_fp8",
-        r"fp8e4nv not supported in this architecture|[Ff][Pp]8.{0,40}(?:not supported|only supported|requires) .{0,60}(?:GPU|device|capability|SM)",
+        r"fp8e4nv not supported in this architecture|(?:Error|Exception): .*[Ff][Pp]8.{0,40}(?:not supported|only supported|requires) .{0,60}(?:GPU|device|capability|SM)",
         "This GPU has no arithmetic for the FP8 numbers that the launch asks for.",
         "Use weights that are not FP8, set launch.kv_cache_dtype to auto, or use a GPU of compute capability 8.9 or more.",
         "ValueError: type fp8e4nv not supported in this architecture. The supported fp8 dtypes are ('fp8e4b15', 'fp8e5')",
