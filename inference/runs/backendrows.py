@@ -3,15 +3,22 @@
 Each call is one short transaction, made when something changed and never for a request.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from sqlalchemy import update
-from sqlmodel import col
+from sqlmodel import Session, col, select
 
-from db.tables import Backend, BackendEvent, Run, RunEvent
+from db.tables import Backend, BackendEvent, Run, RunBackend, RunEvent
 from db.types import now
+from inference.backends.server.breaker import as_of
 from inference.context import Context
+from inference.runs.servers import why_left_out, why_not_usable
+from inference.runs.views import LeftOut
+
+GOING: Final = ("queued", "running", "pausing")
+"""Runs in such a state may send"""
 
 
 def keep_breaker(ctx: Context, backend_id: int, start_id: int | None, stands: dict[str, Any] | None) -> None:
@@ -48,3 +55,24 @@ def tell(ctx: Context, run_id: int, news: Sequence[tuple[str, str, dict[str, Any
         if s.get(Run, run_id) is not None:
             for kind, message, detail in news:
                 s.add(RunEvent(run_id=run_id, kind=kind, message=message, detail=detail))
+
+
+def left_out(s: Session, runs: Mapping[int, Run]) -> dict[int, list[LeftOut]]:
+    """{run id: its backends that are not sent to now}, by their rows, as the worker reads them too."""
+    found: dict[int, list[LeftOut]] = defaultdict(list)
+    if not runs:
+        return found
+    query = (
+        select(RunBackend.run_id, Backend)
+        .join(Backend, col(Backend.id) == col(RunBackend.backend_id))
+        .where(col(RunBackend.run_id).in_(runs))
+        .order_by(col(Backend.id))
+    )
+    for run_id, backend in s.exec(query):
+        why = why_not_usable(backend, int(runs[run_id].settings.get("vocab_size") or 0))
+        breaker = None if why is not None else as_of(backend.breaker, now())
+        why = why or why_left_out(backend.name, breaker)
+        if why is not None and backend.id is not None:
+            until = breaker["until"] if breaker is not None and breaker.get("state") == "open" else None
+            found[run_id].append(LeftOut(backend_id=backend.id, name=backend.name, why=why, until=until))
+    return found

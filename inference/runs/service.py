@@ -13,6 +13,7 @@ from db.queries.pages import page_by_id
 from db.tables import Rederivation, Review, Run, RunBackend, RunCategory, RunEvent, Sample, SampleFlag, SampleTag, Tag
 from inference.backends.views import EventView
 from inference.model import Page
+from inference.runs.backendrows import GOING, left_out
 from inference.runs.behind.rederivations import ACTIVE, last_rederivations
 from inference.runs.control import allowed_actions, get_run
 from inference.runs.switches import default_off, is_wanted
@@ -20,6 +21,7 @@ from inference.runs.views import (
     CategoryCounts,
     Checked,
     Counts,
+    LeftOut,
     Progress,
     RederivationView,
     RunStats,
@@ -121,11 +123,21 @@ def _views(s: Session, runs: Sequence[Run]) -> list[RunView]:
     for row in s.exec(query).all():
         backends[row.run_id].append(row.backend_id)
     kept, jobs = _kept(s, ids), last_rederivations(s, ids)
-    return [_view(run, run.id, backends[run.id], kept[run.id], jobs.get(run.id)) for run in runs if run.id is not None]
+    out = left_out(s, {run.id: run for run in runs if run.id is not None and run.state in GOING})
+    return [
+        _view(run, run.id, backends[run.id], kept[run.id], jobs.get(run.id), out.get(run.id, []))
+        for run in runs
+        if run.id is not None
+    ]
 
 
 def _view(
-    run: Run, run_id: int, backend_ids: list[int], categories: list[CategoryCounts], job: Rederivation | None
+    run: Run,
+    run_id: int,
+    backend_ids: list[int],
+    categories: list[CategoryCounts],
+    job: Rederivation | None,
+    out: list[LeftOut],
 ) -> RunView:
     counts = _sum(categories)
     rederiving = job is not None and job.state in ACTIVE
@@ -137,6 +149,7 @@ def _view(
         reason=run.reason,
         prompt_set_id=run.prompt_set_id,
         backend_ids=backend_ids,
+        left_out=out,
         counts=counts,
         categories=categories,
         prompt_tokens=sum(category.prompt_tokens for category in categories),

@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Any
 
+from pydantic import Field
+
 from inference.model import View
 
 
@@ -71,6 +73,15 @@ class RederivationView(View):
     finished_at: datetime | None
 
 
+class LeftOut(View):
+    """A backend of a run that is not sent to now: why, in words, and until when where that is known."""
+
+    backend_id: int
+    name: str
+    why: str
+    until: datetime | None = None
+
+
 class RunView(View):
     """A run as it stands."""
 
@@ -81,6 +92,8 @@ class RunView(View):
     reason: str
     prompt_set_id: int
     backend_ids: list[int]
+    left_out: list[LeftOut] = Field(default_factory=list)
+    """Its backends that are not sent to now; of a run that goes on, as only there it matters"""
     counts: Counts
     categories: list[CategoryCounts]
     prompt_tokens: int

@@ -1,6 +1,7 @@
 """A run over several servers of which some are sick: every sample is done once, and who was left out is told and taken back."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 from sqlmodel import select
@@ -66,6 +67,9 @@ def test_a_server_that_is_turned_away_from_is_left_out_and_taken_back(shop: Work
         assert view.breaker.state in {"open", "half_open"}
         assert "CUDA error" in view.breaker.error
         assert view.breaker.until is not None
+        (out,) = shop.view(run_id).left_out
+        assert (out.backend_id, out.name) == (first, "sick")
+        assert "CUDA error" in out.why
         healed.set()
         await until(lambda: "back" in told(shop, run_id, "sick"))
         await working
@@ -73,6 +77,7 @@ def test_a_server_that_is_turned_away_from_is_left_out_and_taken_back(shop: Work
     asyncio.run(story())
     all_done_once(shop, run_id, 400)
     assert told(shop, run_id, "well") == []
+    assert shop.view(run_id).left_out == []
     assert set(answered_by(shop, run_id)) == {first, second}
     with shop.ctx.db.read() as s:
         assert s.get_one(Backend, first).breaker is None
@@ -219,3 +224,29 @@ def test_a_server_whose_weights_changed_is_not_used_until_it_was_probed_again(
 def probe_of(shop: Workshop, backend_id: int):
     with shop.ctx.db.read() as s:
         return s.get_one(Backend, backend_id).probe
+
+
+def test_a_run_says_which_backends_it_goes_on_without_and_why(shop: Workshop, fleet) -> None:
+    servers = fleet(3)
+    open_until = (now() + timedelta(minutes=5)).isoformat()
+    breaker = {"state": "open", "failures": 5, "since": open_until, "until": open_until, "error": "It went away."}
+    first = shop.backend(servers[0], "loading", observed_state="loading")
+    second = shop.backend(servers[1], "tripped", breaker=breaker)
+    run_id = shop.launch(shop.prompts(4), first, second, shop.backend(servers[2], "well"))
+    out = {item.name: item for item in shop.view(run_id).left_out}
+    assert out["loading"].why == "Backend loading is loading."
+    assert out["tripped"].why.startswith(
+        "It failed 5 times in a row, last: It went away. Nothing is sent to tripped until"
+    )
+    assert out["tripped"].until is not None
+    assert "well" not in out
+    shop.set_backend(second, breaker={**breaker, "until": (now() - timedelta(minutes=5)).isoformat()})
+    (item,) = [item for item in shop.view(run_id).left_out if item.name == "tripped"]
+    assert "on trial" in item.why
+    assert item.until is None
+    shop.set_backend(first, observed_state="ready")
+    shop.work(run_id)
+    assert shop.run(run_id).state == "completed"
+    assert shop.view(run_id).left_out == []
+    with shop.ctx.db.read() as s:
+        assert s.get_one(Backend, second).breaker is None, "a worker that knows of no failure says so"

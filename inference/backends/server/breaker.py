@@ -10,7 +10,7 @@ and what was sent before a failure may end long after it: such an end tells noth
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -170,3 +170,14 @@ class Breaker:
 
     def _pause(self, first: float, times: int) -> float:
         return float(min(LONGEST_S, first * 2 ** min(times - 1, 16) * self._jitter()))
+
+
+def as_of(stored: Mapping[str, Any] | None, at: datetime) -> dict[str, Any] | None:
+    """What a row says of a breaker, read at a time: a pause that is over leaves it `half_open`, whoever sends or does not."""
+    if not stored or stored.get("state") != "open":
+        return dict(stored) if stored else None
+    try:
+        over = datetime.fromisoformat(str(stored.get("until"))) <= at
+    except (TypeError, ValueError):
+        over = True
+    return {**stored, "state": "half_open"} if over else dict(stored)
