@@ -33,7 +33,7 @@ MACHINE = (
         r"\[Errno 30\] Read-only file system(?:: '([^']+)')?",
         "SGLang wants to write to a file system that is read-only ({0}).",
         "Let its cache folders (HF_HOME, TRITON_CACHE_DIR, the temporary folder) lie where it may write.",
-        "OSError: [Errno 30] Read-only file system: '/root/.cache'",
+        "OSError: [Errno 30] Read-only file system: '/home/someone/.cache'",
         permanent=True,
     ),
     Known(
