@@ -434,6 +434,24 @@ def test_requests_in_flight_may_finish_before_a_stop(lab: Lab, tmp_path: Path) -
     assert "SIGKILL" not in row.message
 
 
+def test_what_others_have_in_flight_is_waited_for_too(lab: Lab, tmp_path: Path) -> None:
+    """The server's own figures count every client's requests, those that still queue among them."""
+    loads = tmp_path / "loads"
+    lab.behave(loads=str(loads))
+    one = lab.create(drain_limit_s=60)
+    with lab.supervising():
+        lab.ask(one, "start")
+        lab.wait(one, "ready")
+        _write(loads, {"num_running_reqs": 0, "num_waiting_reqs": 3})
+        lab.ask(one, "stop")
+        lab.wait(one, lambda row: row.observed_state == "draining" and "3 requests" in row.message)
+        assert len(lab.tree(one)) == 1
+        assert "SIGTERM received" not in Path(lab.start_row(one).log_path or "").read_text()
+        _write(loads, {"num_running_reqs": 0, "num_waiting_reqs": 0})
+        row = lab.wait(one, "stopped")
+    assert "exit code 0" in row.message
+
+
 def test_a_megabyte_of_output_before_the_port_opens_blocks_nothing(lab: Lab) -> None:
     lab.behave(flood=11_000)
     one = lab.create()
