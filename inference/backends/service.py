@@ -4,6 +4,8 @@ Nothing here starts or signals a process: an action changes what is *desired*, a
 server there. Pages and REST call these functions alike; the caller owns the transaction.
 """
 
+from collections.abc import Callable
+
 from sqlalchemy import event
 from sqlmodel import Session, col, select
 
@@ -14,8 +16,10 @@ from db.types import now
 from inference.backends.actions import ACTIONS, allowed_actions, at_rest, standing
 from inference.backends.launch.checks import check_interpreter, check_spec
 from inference.backends.launch.spec import LaunchSpec
+from inference.backends.launch.stored import to_start
 from inference.backends.logs.keeping import drop_folder
 from inference.backends.requests import BackendChanges, NewBackend, checked_url, same_server
+from inference.backends.server.breaker import as_of
 from inference.backends.views import (
     BackendErrorView,
     BackendView,
@@ -146,7 +150,7 @@ def delete_backend(s: Session, settings: Settings, backend_id: int) -> None:
         )
     s.delete(backend)
     s.flush()
-    event.listen(s, "after_commit", lambda _: drop_folder(settings, backend_id), once=True)
+    _once_committed(s, lambda: drop_folder(settings, backend_id))
 
 
 def request_action(
@@ -179,7 +183,7 @@ def request_action(
             allowed=allowed,
         )
     if action in {"start", "restart"} and settings is not None and backend.launch is not None:
-        check_spec(settings, LaunchSpec.model_validate(backend.launch))
+        check_spec(settings, to_start(backend.launch))
         check_interpreter(settings)
     _ask(backend, action)
     backend.updated_at = now()
@@ -243,7 +247,7 @@ def backend_view(s: Session, backend: Backend) -> BackendView:
         environment=start.environment if start is not None else {},
         phases=[PassedPhaseView.model_validate(item) for item in start.phases] if start is not None else [],
         figures=FiguresView.model_validate(backend.figures) if backend.figures else None,
-        breaker=BreakerView.model_validate(backend.breaker or {}),
+        breaker=BreakerView.model_validate(as_of(backend.breaker, now()) or {}),
         start_number=start.number if start is not None else None,
         started_at=start.started_at if start is not None else None,
         ready_at=start.ready_at if start is not None else None,
@@ -274,6 +278,13 @@ def list_events(s: Session, backend_id: int, after: str | None = None, limit: in
         EventView(id=row.id or 0, at=row.at, kind=row.kind, message=row.message, detail=row.detail) for row in rows
     ]
     return Page(items=items, next=following)
+
+
+def _once_committed(s: Session, act: Callable[[], None]) -> None:
+    """Call `act` when the transaction is committed; never where it is rolled back."""
+    acts = [act]
+    event.listen(s, "after_rollback", lambda _: acts.clear(), once=True)
+    event.listen(s, "after_commit", lambda _: [act() for act in acts], once=True)
 
 
 def _free_name(s: Session, name: str) -> str:

@@ -213,6 +213,26 @@ def test_how_it_is_started_changes_only_at_rest(database: Database, settings: Se
             get_backend(s, one)
 
 
+def test_the_logs_of_a_removed_backend_go_with_it_once_that_is_committed(
+    database: Database, settings: Settings, model: Path
+) -> None:
+    with database.write() as s:
+        one, two = (create_backend(s, settings, managed(model, name), None).id or 0 for name in ("one", "two"))
+    logs = {number: settings.data_dir / "logs" / f"backend-{number}" / "start-1.log" for number in (one, two)}
+    for log in logs.values():
+        log.parent.mkdir(parents=True)
+        log.touch()
+    with database.write() as s:
+        delete_backend(s, settings, one)
+        s.rollback()
+    assert logs[one].exists(), "it was not removed after all"
+    with database.write() as s:
+        delete_backend(s, settings, one)
+        assert logs[one].exists()
+    assert not logs[one].parent.exists()
+    assert logs[two].exists()
+
+
 def test_history_pages_newest_first_without_gap_or_double(database: Database, settings: Settings, model: Path) -> None:
     with database.write() as s:
         one = create_backend(s, settings, managed(model), None).id or 0

@@ -2,9 +2,13 @@
 
 import os
 import time
+from pathlib import Path
 
+import psycopg
 import pytest
 
+from db.engine import Database
+from db.exclusive import exclusive
 from inference.runs.control import get_run
 from inference.settings import Settings
 from inference.worker.lock import AlreadyRunning, worker_lock
@@ -62,6 +66,59 @@ def test_second_worker_waits_for_the_first_to_end(shop: Workshop, settings: Sett
         first.kill()
         if second is not None:
             second.kill()
+
+
+def test_a_worker_of_another_data_directory_on_the_same_database_stands_by_and_says_so(
+    shop: Workshop, settings: Settings, url: str, tmp_path: Path
+) -> None:
+    other = tmp_path / "other-data"
+    other.mkdir()
+    first = WorkerProcess(settings, url)
+    second = None
+    try:
+        wait_for(lambda: first.said("worker_started"), first)
+        second = WorkerProcess(settings.model_copy(update={"data_dir": other}), url)
+        wait_for(lambda: second.said("worker_stands_by"), second)
+        assert not second.said("worker_started")
+        reason = next(entry["reason"] for entry in second.log if entry["event"] == "worker_stands_by")
+        assert "another worker" in reason
+        assert str(first.process.pid) in reason
+        first.kill()
+        wait_for(lambda: second.said("worker_started"), second)
+        assert second.leave() == 0
+    finally:
+        first.kill()
+        if second is not None:
+            second.kill()
+
+
+def test_a_worker_that_stands_by_leaves_with_its_app(
+    shop: Workshop, settings: Settings, url: str, tmp_path: Path
+) -> None:
+    other = tmp_path / "other-data"
+    other.mkdir()
+    with exclusive(Database(url)):
+        second = WorkerProcess(settings.model_copy(update={"data_dir": other}), url)
+        try:
+            wait_for(lambda: second.said("worker_stands_by"), second)
+            assert second.leave() == 0
+        finally:
+            second.kill()
+
+
+@pytest.mark.postgres
+def test_a_worker_whose_hold_on_the_database_is_lost_lets_go(
+    settings: Settings, postgres_database: Database, data_dir: Path
+) -> None:
+    url = postgres_database.url.render_as_string(hide_password=False)
+    worker = WorkerProcess(settings, url)
+    try:
+        wait_for(lambda: worker.said("worker_started"), worker)
+        with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as admin:
+            admin.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted")
+        assert worker.process.wait(60) == 4
+    finally:
+        worker.kill()
 
 
 def test_lock_that_is_not_given_up_is_named_with_its_holder(tmp_path) -> None:
