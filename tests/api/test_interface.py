@@ -11,6 +11,8 @@ PROMISED = """
 GET /me | GET /users | POST /users | PATCH /users/{} | DELETE /users/{} | POST /users/{}/tokens
 GET /backends | POST /backends | GET /backends/{} | PATCH /backends/{} | DELETE /backends/{} | POST /backends/{}/{}
 GET /backends/{}/logs | GET /backends/{}/logs/stream | GET /backends/{}/events | GET /backends/{}/figures
+GET /backends/{}/logs/download | GET /backends/{}/starts | POST /backends/preview | GET /launch-fields
+GET /gpus | GET /leftovers | POST /leftovers/{}/clean
 GET /token-formats | GET /token-formats/suggest | GET /flags | POST /render | POST /segment
 GET /prompt-sets | POST /prompt-sets | GET /prompt-sets/{} | GET /prompt-sets/{}/prompts | GET /prompt-sets/{}/errors
 DELETE /prompt-sets/{}
@@ -23,7 +25,7 @@ GET /samples/{}/comments | POST /samples/{}/comments | GET /tags | POST /tags
 GET /export-formats | POST /runs/{}/exports | GET /exports/{} | GET /exports/{}/files/{}
 GET /audit
 """
-PAGES = "/ /backends /backends/{} /prompt-sets /prompt-sets/{} /runs /runs/new /runs/{} /runs/{}/samples /samples/{} /render /exports"
+PAGES = "/ /backends /backends/{} /backends/new /backends/{}/edit /backends/flags /prompt-sets /prompt-sets/{} /runs /runs/new /runs/{} /runs/{}/samples /samples/{} /render /exports"
 
 
 def plain(pattern: str) -> str:
