@@ -17,7 +17,7 @@ FIGURES = "figures"
 LEFT_OUT = "left out"
 
 HINTS = (
-    b"rror", b"xception", b"raceback", b"Interrupt", b"arning", b"WARN", b"CRITICAL", b"crashed with", b"atchdog", b"IGQUIT",
+    b"rror", b"ERROR", b"xception", b"raceback", b"Interrupt", b"arning", b"WARN", b"CRITICAL", b"crashed with", b"atchdog", b"IGQUIT",
     b"igquit", b"ailed", b"emory", b"eprecat", b"etract", b"died during", b"No space", b"in use", b'" 4', b'" 5',
     b"unbalanced", b"incorrect regex", b"leaked", b"core dumped", b"egmentation", b"fatal",
 )  # fmt: skip
