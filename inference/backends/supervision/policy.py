@@ -11,7 +11,7 @@ class Policy:
     """Between looks at what people ask for; the end of a process is seen at once besides."""
     moving_look_s: float = 0.25
     """Between looks at a server that starts, drains or stops."""
-    steady_look_s: float = 1.0
+    steady_look_s: float = 2.0
     """Between looks at one that is ready, or at rest."""
     starting_check_s: float = 2.0
     """Between HTTP checks while the log says that the server still loads (the log may be wrong, or silent)."""
@@ -57,7 +57,7 @@ class Policy:
     """Evidence that changed only in its words or its time is written this often."""
     leftovers_s: float = 30.0
     """Between searches for processes of ours that belong to no start."""
-    clean_s: float = 2.0
+    clean_s: float = 5.0
     """Between looks whether somebody asked to have one cleaned."""
     cap_s: float = 5.0
     """Between looks at the size of a growing log."""
