@@ -157,6 +157,19 @@ def test_a_load_format_that_writes_or_runs_a_plug_in_is_guarded_too(settings: Se
         check_spec(settings.model_copy(update={"allowed_flags": ["load_format"]}), spec)
 
 
+def test_a_draft_models_load_format_is_guarded_as_the_models_own_is(settings: Settings) -> None:
+    name = "speculative_draft_load_format"
+    for value in choices.LOAD_FORMATS:
+        spec = LaunchSpec(model_path="a/b", extra_flags={name: value})
+        if value in choices.UNGUARDED_FORMATS:
+            check_spec(settings, spec)
+            continue
+        with pytest.raises(Invalid, match=name) as error:
+            check_spec(settings, spec)
+        assert (error.value.code, error.value.field) == ("flag_not_allowed", "launch.extra_flags")
+        check_spec(settings.model_copy(update={"allowed_flags": [name]}), spec)
+
+
 def test_every_flag_has_one_policy() -> None:
     policies = [
         set(flags.ALLOWED),

@@ -35,7 +35,7 @@ def check_spec(settings: Settings, spec: LaunchSpec) -> LaunchSpec:
             field="launch.trust_remote_code",
         )
     check_guarded(spec.extra_flags, settings.allowed_flags)
-    _check_load_format(settings, spec)
+    _check_load_formats(settings, spec)
     visible_devices(spec.gpus)
     changes: dict[str, object] = {"model_path": _checked(settings, spec.model_path, "launch.model_path", "config.json")}
     if spec.tokenizer_path is not None:
@@ -102,15 +102,24 @@ def check_interpreter(settings: Settings, *, thoroughly: bool = False) -> Path:
     return python
 
 
-def _check_load_format(settings: Settings, spec: LaunchSpec) -> None:
-    """Hold the formats that do more than read the model's files to what the operator allows, as a guarded flag."""
-    guarded = spec.load_format is not None and spec.load_format not in UNGUARDED_FORMATS
-    if guarded and "load_format" not in map(flag_name, settings.allowed_flags):
+def _check_load_formats(settings: Settings, spec: LaunchSpec) -> None:
+    """Hold the formats that do more than read the model's files to what the operator allows, as a guarded flag.
+
+    A draft model has a format of its own, of the same list.
+    """
+    drafts = "speculative_draft_load_format"
+    asked = (
+        ("load_format", "launch.load_format", spec.load_format),
+        (drafts, f"launch.extra_flags: {drafts}", spec.extra_flags.get(drafts)),
+    )
+    for name, what, value in asked:
+        if value is None or value in UNGUARDED_FORMATS or name in map(flag_name, settings.allowed_flags):
+            continue
         raise Invalid(
             "flag_not_allowed",
-            f"launch.load_format {spec.load_format} needs the operator's leave, since it writes beside the model, connects "
-            "elsewhere, or runs a plug-in: name load_format in the setting DRAFTMILL_ALLOWED_FLAGS.",
-            field="launch.load_format",
+            f"{what} {value} needs the operator's leave, since it writes beside the model, connects elsewhere, or runs a "
+            f"plug-in: name {name} in the setting DRAFTMILL_ALLOWED_FLAGS.",
+            field=what.partition(":")[0],
         )
 
 
