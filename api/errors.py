@@ -153,7 +153,8 @@ def from_validation(error: RequestValidationError) -> Problem:
     """Every field at fault, without the values sent (they may be secrets, or not JSON)."""
     raw: Sequence[dict[str, Any]] = error.errors()
     found = [
-        FieldError(field_path(item["loc"]), str(item["msg"]), str(item["type"])) for item in raw[:MAX_FIELD_ERRORS]
+        FieldError(field_path(item["loc"]), str(item["msg"]).removeprefix("Value error, "), str(item["type"]))
+        for item in raw[:MAX_FIELD_ERRORS]
     ]
     if any(item.code == "json_invalid" for item in found):
         context = raw[0].get("ctx") or {}

@@ -1,8 +1,8 @@
 """`If-Match`: a change is made only to the version that the caller saw."""
 
 import hashlib
+import json
 
-import orjson
 from fastapi import Request
 
 from db.errors import Invalid, PreconditionFailed
@@ -10,7 +10,7 @@ from db.errors import Invalid, PreconditionFailed
 
 def etag_of(*parts: object) -> str:
     """A strong ETag of what people can change in a resource (not of what moves by itself)."""
-    return f'"{hashlib.sha256(orjson.dumps(parts)).hexdigest()[:20]}"'
+    return f'"{hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:20]}"'
 
 
 def check_match(request: Request, current: str) -> None:

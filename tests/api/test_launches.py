@@ -2,6 +2,7 @@
 
 import pytest
 
+from db.tables import Backend
 from inference.backends.launch.flags import ALLOWED, GUARDED, NEVER
 from inference.backends.launch.spec import LaunchSpec
 from inference.backends.offers import launch_fields
@@ -49,6 +50,14 @@ def test_a_command_is_previewed_and_nothing_is_made(lite_client, lite_people, li
         ({"model_path": "a/b", "nnodes": 2}, "launch.node_rank", "which of the 2"),
         ({"model_path": "a/b", "extra_flags": {"port": 1}}, "launch.extra_flags", "Draftmill sets it itself"),
         ({"model_path": "a/b", "extra_flags": {"download_dir": "/x"}}, "launch.extra_flags", "ALLOWED_FLAGS"),
+        ({"model_path": "a/b", "extra_flags": {"page_size": 10**40}}, "launch.extra_flags", "at most 64 bits"),
+        ({"model_path": "a/b", "extra_flags": {"cuda_graph_bs_decode": [2**63]}}, "launch.extra_flags", "64 bits"),
+        ({"model_path": "a/b", "random_seed": 10**40}, "launch.random_seed", "less than or equal"),
+        ({"model_path": "a/b", "context_length": 10**40}, "launch.context_length", "less than or equal"),
+        ({"model_path": "a/b", "startup_limit_s": 1e300}, "launch.startup_limit_s", "less than or equal"),
+        ({"model_path": "a/b", "drain_limit_s": 1e300}, "launch.drain_limit_s", "less than or equal"),
+        ({"model_path": "a/b", "served_model_name": "a\u202eb"}, "launch.served_model_name", "control characters"),
+        ({"model_path": "a/b", "served_model_name": "a\u0085b"}, "launch.served_model_name", "control characters"),
     ],
 )
 def test_a_launch_that_cannot_work_is_refused_at_its_field(lite_client, lite_people, launch, field, told):
@@ -56,3 +65,17 @@ def test_a_launch_that_cannot_work_is_refused_at_its_field(lite_client, lite_peo
     assert answer.status_code == 422
     assert field in answer.text
     assert told in answer.text
+    assert "Value error" not in answer.text
+
+
+def test_a_backend_is_shown_and_deleted_whatever_an_earlier_version_stored(lite_client, lite_people, lite_app):
+    operator = lite_people.operator.headers
+    made = lite_client.post(
+        "/api/v1/backends", json={"name": "vast", "launch": {"model_path": "a/b"}}, headers=operator
+    )
+    address = f"/api/v1/backends/{made.json()['id']}"
+    with lite_app.state.context.db.write() as session:
+        session.get_one(Backend, made.json()["id"]).launch = {"model_path": "a/b", "random_seed": 10**40}
+    seen = lite_client.get(address, headers=operator)
+    assert seen.status_code == 200
+    assert lite_client.delete(address, headers=operator | {"If-Match": seen.headers["ETag"]}).status_code == 204

@@ -5,6 +5,7 @@ stands in `ALLOWED` or `GUARDED`, with the kind of value it takes. `GUARDED` one
 show prompts: the setting `allowed_flags` must name them. `NEVER` ones would make Draftmill lose its server or its data.
 """
 
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -126,11 +127,11 @@ NEVER: Mapping[str, str] = {
 
 KIND_WORDS: Mapping[str, str] = {
     "switch": "true or false",
-    "int": "a whole number",
+    "int": "a whole number of at most 64 bits",
     "float": "a number",
     "word": "one plain word (letters, digits, . _ + -)",
     "text": "a text",
-    "ints": "a list of whole numbers",
+    "ints": "a list of whole numbers of at most 64 bits",
     "texts": "a list of texts",
 }
 
@@ -169,7 +170,7 @@ def check_flags(flags: Mapping[str, FlagValue], typed: Sequence[str]) -> dict[st
         kind = kind_of(name)
         if kind is None:
             raise ValueError(
-                f"flag {name} is not in the list of flags that Draftmill passes on (GET /api/v1/launch-fields has it)"
+                f"flag {name:.80} is not in the list of flags that Draftmill passes on (GET /api/v1/launch-fields has it)"
             )
         if name in checked:
             raise ValueError(f"flag {name} is given twice")
@@ -210,11 +211,21 @@ def _fits(kind: str, value: FlagValue) -> bool:
     if isinstance(value, bool) or kind == "switch":
         return isinstance(value, bool) and kind == "switch"
     if isinstance(value, list):
-        checks = {"ints": lambda item: type(item) is int, "texts": lambda item: isinstance(item, str) and _plain(item)}
+        checks = {
+            "ints": lambda item: type(item) is int and _whole(item),
+            "texts": lambda item: isinstance(item, str) and _plain(item),
+        }
         return kind in checks and bool(value) and all(map(checks[kind], value))
     if isinstance(value, str):
         return _plain(value) if kind == "text" else kind == "word" and _WORD.fullmatch(value) is not None
-    return (kind in {"int", "float"} and isinstance(value, int)) or (kind == "float" and isinstance(value, float))
+    if isinstance(value, float):
+        return kind == "float" and math.isfinite(value)
+    return kind in {"int", "float"} and _whole(value)
+
+
+def _whole(value: int) -> bool:
+    """Whether it fits where SGLang, the database and readers of JSON keep whole numbers."""
+    return -(2**63) <= value < 2**63
 
 
 def _plain(value: str) -> bool:

@@ -5,6 +5,7 @@ What each field means, for people, stands in `fields.py`; what the fields forbid
 
 import functools
 import re
+import unicodedata
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -26,8 +27,16 @@ DRAIN_LIMIT_S = 30.0
 OURS = frozenset({"extra_flags", "gpus", "startup_limit_s", "drain_limit_s"})
 """Fields that are no flags of SGLang"""
 
+MOST = 2**63 - 1
+"""A whole number that is larger is a slip, and fits neither SGLang's tensors nor a reader of JSON"""
+
+LONGEST_S = 31_536_000.0
+"""A year: a limit beyond it is no limit, and its end would be no date"""
+
 _HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _AMOUNT = re.compile(r"([0-9]{1,12})(?:(\.[0-9]{1,6})?(k|M|G)|(Ki|Mi|Gi))")
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode's categories of controls, of marks that are not seen (direction, joining), of line and paragraph ends"""
 _TIMES = {"k": 10**3, "M": 10**6, "G": 10**9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 
 
@@ -50,7 +59,8 @@ def _upper(value: Any) -> Any:
 
 
 def _plain(value: str) -> str:
-    if value.startswith("-") or any(ord(letter) < 32 for letter in value):  # noqa: PLR2004
+    """What argparse takes for a value, and what reads on a page as it runs: no dash first, nothing that turns a line round."""
+    if value.startswith("-") or any(unicodedata.category(letter) in _UNSEEN for letter in value):
         raise ValueError("must not start with a dash nor hold control characters")
     return value
 
@@ -59,11 +69,12 @@ def _one_of(words: tuple[str, ...]) -> AfterValidator:
     return AfterValidator(choices.one_of(words))
 
 
-Amount = Annotated[int, BeforeValidator(_amount)]
+Whole = Annotated[int, Field(le=MOST)]
+Amount = Annotated[Whole, BeforeValidator(_amount)]
 Name = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_plain)]
 Width = Annotated[int, Field(ge=1, le=1024)]
 Gpu = Annotated[str, Field(pattern=r"^(GPU|MIG)-[0-9A-Za-z/-]{8,80}$")]
-Seconds = Annotated[float, Field(allow_inf_nan=False)]
+Seconds = Annotated[float, Field(allow_inf_nan=False, le=LONGEST_S)]
 
 
 class LaunchSpec(BaseModel):
@@ -88,9 +99,9 @@ class LaunchSpec(BaseModel):
     mem_fraction_static: Annotated[float, Field(gt=0, lt=1)] | None = None
     max_total_tokens: Annotated[Amount, Field(ge=1)] | None = None
     kv_cache_dtype: Annotated[str, _one_of(choices.KV_CACHE_DTYPES)] | None = None
-    max_running_requests: Annotated[int, Field(ge=1)] | None = None
-    max_queued_requests: Annotated[int, Field(ge=1)] | None = None
-    chunked_prefill_size: Annotated[int, Field(ge=-1)] | None = None
+    max_running_requests: Annotated[Whole, Field(ge=1)] | None = None
+    max_queued_requests: Annotated[Whole, Field(ge=1)] | None = None
+    chunked_prefill_size: Annotated[Whole, Field(ge=-1)] | None = None
 
     dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] | None = None
     quantization: Annotated[str, _one_of(choices.QUANTIZATIONS)] | None = None
@@ -100,15 +111,15 @@ class LaunchSpec(BaseModel):
 
     attention_backend: Annotated[str, _one_of(choices.ATTENTION_BACKENDS)] | None = None
     disable_cuda_graph: bool = False
-    cuda_graph_max_bs_decode: Annotated[int, Field(ge=1)] | None = None
+    cuda_graph_max_bs_decode: Annotated[Whole, Field(ge=1)] | None = None
 
     speculative_algorithm: Annotated[str, BeforeValidator(_upper), _one_of(choices.SPECULATIVE_ALGORITHMS)] | None = (
         None
     )
     speculative_draft_model_path: Name | None = None
-    speculative_num_steps: Annotated[int, Field(ge=1)] | None = None
-    speculative_eagle_topk: Annotated[int, Field(ge=1)] | None = None
-    speculative_num_draft_tokens: Annotated[int, Field(ge=1)] | None = None
+    speculative_num_steps: Annotated[Whole, Field(ge=1)] | None = None
+    speculative_eagle_topk: Annotated[Whole, Field(ge=1)] | None = None
+    speculative_num_draft_tokens: Annotated[Whole, Field(ge=1)] | None = None
 
     nnodes: Width | None = None
     node_rank: Annotated[int, Field(ge=0, le=1023)] | None = None
@@ -116,7 +127,7 @@ class LaunchSpec(BaseModel):
 
     reasoning_parser: Annotated[str, _one_of(choices.REASONING_PARSERS)] | None = None
     tool_call_parser: Annotated[str, _one_of(choices.TOOL_CALL_PARSERS)] | None = None
-    random_seed: Annotated[int, Field(ge=0)] | None = None
+    random_seed: Annotated[Whole, Field(ge=0)] | None = None
     enable_deterministic_inference: bool = False
 
     enable_metrics: bool = False

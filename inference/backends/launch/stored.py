@@ -21,7 +21,9 @@ def to_start(launch: Mapping[str, Any] | None) -> LaunchSpec:
         first = error.errors(include_url=False)[0]
         field = ".".join(["launch", *map(str, first["loc"])])
         raise Invalid(
-            "launch_outdated", f"{field}: {first['msg']}. Change the backend's launch, then start it.", field=field
+            "launch_outdated",
+            f"{field}: {first['msg'].removeprefix('Value error, ')}. Change the backend's launch, then start it.",
+            field=field,
         ) from error
 
 
