@@ -16,6 +16,7 @@ import pytest
 from db.engine import Database
 from db.stores import open_id_store
 from db.tables import Backend, BackendStart
+from inference.backends.host import litter
 from inference.backends.host.identity import marker_of
 from inference.backends.server.client import SglangClient
 from inference.backends.service import NewBackend, create_backend, get_backend, request_action
@@ -189,6 +190,8 @@ class Lab:
         for pid, child in list(processes._children.items()):
             child.wait(10)
             processes._children.pop(pid, None)
+        for marker in self.markers:
+            litter.sweep(marker)
         self.ids.close()
 
 

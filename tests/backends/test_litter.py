@@ -4,6 +4,7 @@ import asyncio
 import mmap
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from inference.backends.host.leftovers import MarkedProcess, MarkedTree
 from inference.backends.supervision.leftovers import Leftovers, Patience
 from inference.backends.supervision.litter import Litter
 from inference.settings import Settings
+from tests.backends.conftest import Lab
 
 SERVER = """
 import mmap, socket, sys, tempfile, time
@@ -204,3 +206,21 @@ def test_sockets_fit_and_what_torch_compiled_is_kept_in_common(settings: Setting
     assert Path(env["TORCHINDUCTOR_CACHE_DIR"]).parent == temporary_root
     kept = litter.temporary(new_marker(settings.data_dir, 1, 2), {"TORCHINDUCTOR_CACHE_DIR": "/somewhere"})
     assert kept["TORCHINDUCTOR_CACHE_DIR"] == "/somewhere"
+
+
+def test_a_killed_server_leaves_nothing_in_the_temporary_folder(lab: Lab, temporary_root: Path) -> None:
+    one = lab.create()
+    with lab.supervising():
+        lab.ask(one, "start")
+        lab.wait(one, "ready")
+        start = lab.start_row(one)
+        folder = litter.folder_of(start.weight_version or "")
+        environment = Path(f"/proc/{start.pid}/environ").read_bytes().split(b"\0")
+        assert b"TMPDIR=" + os.fsencode(folder) in environment
+        (folder / "ipc-socket").touch()
+        os.kill(start.pid or 0, signal.SIGKILL)
+        lab.wait(one, lambda row: row.observed_state == "ready" and row.start_id != start.id)
+        assert not folder.exists()
+        lab.ask(one, "stop")
+        lab.wait(one, "stopped")
+        assert list(temporary_root.iterdir()) == []

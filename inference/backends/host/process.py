@@ -127,6 +127,11 @@ class ServerProcess:
                 with contextlib.suppress(psutil.Error):
                     self._known.add(Identity(child.pid, child.create_time()))
 
+    @property
+    def known_pids(self) -> list[int]:
+        """Of the processes that were noted as ours; some may be gone."""
+        return [identity.pid for identity in self._known]
+
     def members(self) -> list[Member]:
         """Every living process of the tree: by the marker it inherited, or of our session and known to us."""
         main_lives = self.alive()

@@ -10,6 +10,7 @@ from db.tables import Backend
 from db.types import now
 from inference.backends.host.gpumemory import excess, in_words, wait_released
 from inference.backends.host.identity import Member
+from inference.backends.host.litter import sweep
 from inference.backends.host.process import wait_gone
 from inference.backends.launch.ports import holder, is_free
 from inference.backends.logs.diagnosis import Diagnosis, diagnose
@@ -61,6 +62,8 @@ async def clear_away(life: Life, policy: Policy, reporter: Reporter) -> End:
             message = f"Stopping: its processes are gone, but {in_words(more)} more than before the launch."
             await reporter.report("stopping", message)
         proof += " " + await asyncio.to_thread(wait_released, life.gpu_before, policy.memory_deadline_s)
+    if not left:
+        await asyncio.to_thread(sweep, life.process.marker)
     return End(left, exit_code, found, proof)
 
 

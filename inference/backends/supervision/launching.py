@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from db.tables import Backend
 from db.types import now
+from inference.backends.host import litter
 from inference.backends.host.gpumemory import used_mib
 from inference.backends.host.identity import machine, new_marker
 from inference.backends.host.process import ServerProcess
@@ -55,6 +56,7 @@ def plan_start(settings: Settings, backend: Backend, number: int, ports_in_use: 
     key_file = log.with_suffix(".yaml")
     weight_version = new_marker(settings.data_dir, backend.id or 0, number)
     api_key = secrets.token_hex(24)
+    temporary = litter.temporary(weight_version, os.environ)
     command = build_command(
         spec,
         python=python,
@@ -63,6 +65,7 @@ def plan_start(settings: Settings, backend: Backend, number: int, ports_in_use: 
         weight_version=weight_version,
         api_key=api_key,
         devices=visible_devices(spec.gpus),
+        base_env={**os.environ, **temporary},
     )
     key_file.unlink(missing_ok=True)
     with os.fdopen(os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -6,6 +6,7 @@ from typing import Any
 
 from db.tables import Backend
 from db.types import now
+from inference.backends.host.litter import note_shared
 from inference.backends.host.process import wait_gone
 from inference.backends.logs.capping import cap
 from inference.backends.logs.diagnosis import Diagnosis
@@ -63,7 +64,7 @@ class Tending:
         self._reporter.note(Finding("process", True, f"Process {life.process.identity.pid} is alive."))
         if time.monotonic() >= self._next_remember:
             self._next_remember = time.monotonic() + (_REMEMBER_READY_S if life.ever_ready else _REMEMBER_S)
-            await asyncio.to_thread(life.process.remember)
+            await asyncio.to_thread(self._remember)
         if life.stopping is not None:
             await self._ending.go_on(row, life.stopping)
         elif row.desired_state != "running" or row.restart_requested:
@@ -74,6 +75,11 @@ class Tending:
         else:
             await self._report_starting(row)
             self._watch.schedule(row)
+
+    def _remember(self) -> None:
+        """Who belongs to it, and what of theirs an abrupt end would leave behind."""
+        self.life.process.remember()
+        note_shared(self.life.process.marker, self.life.process.known_pids)
 
     def _take_in_log(self) -> None:
         self.life.read_log()
@@ -118,6 +124,7 @@ class Tending:
     def _first_ready(self) -> dict[str, Any]:
         life, proof = self.life, self._watch.proof
         life.drop_key_file()
+        self._next_remember = 0.0
         if proof is None:  # taken back from a supervisor that did not get to write it down
             return {"error": None, "start_id": life.start_id}
         facts = proof.facts or {}
