@@ -18,6 +18,7 @@ from starlette.requests import Request
 from api.logfeed import News
 from inference.backends.lives import LogLineView
 from inference.backends.logs.folding import LogLine
+from inference.backends.logs.reading import AT_ONCE
 
 EVERY_S = 1.0
 LIFETIME_S = 600.0
@@ -81,7 +82,7 @@ async def log_lines(
     yield ServerSentEvent(comment="open", retry=RETRY_MS)
     async for _ in ticks(request):
         more = True
-        while more:
+        while more and not request.app.state.closing.is_set():
             news = await run_in_threadpool(read, start, offset)
             found, before = news.found, (start, offset)
             if news.start_id != start and start:
@@ -95,7 +96,8 @@ async def log_lines(
             if as_lines and (found.unfinished != unfinished or (found.unfinished and found.lines)):
                 unfinished = found.unfinished
                 yield ServerSentEvent(event="unfinished", data=unfinished)
-            more = news.ended or bool(found.lines)
+            # what comes in small pieces waits for the next tick: a log that never rests would be read without a pause
+            more = news.ended or offset - before[1] >= AT_ONCE
             if before != (start, offset):
                 spoken = time.monotonic()
         if time.monotonic() - spoken > QUIET_S:

@@ -1,7 +1,9 @@
 """Live streams and commits, over a real socket."""
 
+import asyncio
 import json
 import threading
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -9,7 +11,10 @@ from sqlalchemy import event
 from sqlmodel import select
 
 from api import sse
+from api.logfeed import News
 from db.tables import Backend, BackendStart, Run, Tag
+from inference.backends.logs.folding import LogLine
+from inference.backends.logs.reading import Lines
 from tests.api.conftest import own_settings, people_of, running_app
 from tests.api.samples import seed_run
 from tests.api.server import serving
@@ -211,3 +216,31 @@ def test_a_position_that_no_log_gave_begins_anew(position):
 
 def test_a_position_that_a_log_gave_goes_on_there():
     assert sse._log_position("12-345678") == (12, 345678)
+
+
+def test_a_log_that_never_rests_is_told_once_a_tick_and_the_apps_closing_ends_it(monkeypatch):
+    monkeypatch.setattr(sse, "EVERY_S", 0.01)
+    closing = asyncio.Event()
+    request = SimpleNamespace(headers={}, app=SimpleNamespace(state=SimpleNamespace(closing=closing)))
+    ticks, reads = [], []
+    beat = sse.ticks
+
+    async def counted(request):
+        async for _ in beat(request):
+            ticks.append(len(reads))
+            yield
+
+    monkeypatch.setattr(sse, "ticks", counted)
+
+    def read(_start: int, offset: int) -> News:
+        reads.append(offset)
+        assert len(reads) < 50, "it is read without a pause"
+        if len(reads) == 3:
+            closing.set()
+        return News(1, Lines([LogLine(offset, offset + 5, "line", "info")], position=offset + 5))
+
+    async def told() -> list[str]:
+        return [event.raw_data or event.data async for event in sse.log_lines(request, read, "1-0")]
+
+    assert asyncio.run(told())[1:] == ["line\n"] * 3
+    assert (reads, ticks) == ([0, 5, 10], [0, 1, 2])
