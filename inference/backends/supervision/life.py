@@ -99,12 +99,12 @@ class Life:
         return self.log.with_suffix(".yaml")
 
     def log_grew(self) -> bool:
-        """Whether the log has another size than at the last call: a look that costs no more than that."""
+        """Whether the log has another size than at the last call, or more than was taken in: a look that costs no more."""
         try:
             size = self.log.stat().st_size
         except OSError:
             size = 0
-        grew, self.log_size = size != self.log_size, size
+        grew, self.log_size = size != self.log_size or size > self.follower.offset, size
         return grew
 
     def read_log(self, at: datetime | None = None) -> None:
@@ -116,6 +116,7 @@ class Life:
             self.batch_lines.feed(line, at)
             if not self.ever_ready:
                 self._look_for_problem(line, got_on=self.tracker.phase.name != stage)
+        self.tracker.look(self.follower.drawn, at)
         if self.tracker.last_tokens_at is not None:
             self.pulse.tokens(self.tracker.last_tokens_at)
         if self.tracker.part_died is not None:
