@@ -132,7 +132,7 @@ class Life:
 
     def log_end(self) -> list[str]:
         """The last lines, for a diagnosis: no key is in them. Reads files."""
-        return [redact(line, (self.api_key,)) for line in last_lines(self.log, DIAGNOSIS_LINES)]
+        return last_lines(self.log, DIAGNOSIS_LINES, (self.api_key,))
 
     def task(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something beside the steps, for as long as this life is watched."""
