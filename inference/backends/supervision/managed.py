@@ -136,6 +136,9 @@ class ManagedKeeper:
             await self._refuse(str(error))
             return
         if begun is None:
+            self._recovered = (
+                False  # should it be another's start and not a deletion, that is looked for and taken back
+            )
             return
         plan, start_id = begun
         try:
@@ -148,7 +151,7 @@ class ManagedKeeper:
         self._begin(new_life(plan, start_id, process))  # before anything else can fail: it must not be started twice
 
     async def _written_down(self, row: Backend, crashes: int) -> tuple[Plan, int] | None:
-        """A start that stands in the database with its ports, its process yet to come; None where the backend was deleted.
+        """A start that stands in the database with its ports, its process yet to come; None as for `begin_start`.
 
         Raises:
             DomainError, ValueError, OSError: it cannot work.
@@ -161,7 +164,12 @@ class ManagedKeeper:
             message = f"Starting (start {number}, port {plan.new.ports.http})."
             try:
                 start_id = await asyncio.to_thread(
-                    self._records.begin_start, self._id, plan.new, crashes=crashes, message=message
+                    self._records.begin_start,
+                    self._id,
+                    plan.new,
+                    after=row.start_id,
+                    crashes=crashes,
+                    message=message,
                 )
             except PortsTaken:
                 picks += 1
@@ -169,7 +177,10 @@ class ManagedKeeper:
                     raise OSError("the ports picked for it were given to other starts, again and again") from None
                 continue
             self._reporter.clear()
-            return None if start_id is None else (plan, start_id)
+            if start_id is None:
+                plan.new.log.with_suffix(".yaml").unlink(missing_ok=True)
+                return None
+            return plan, start_id
 
     async def _refuse(self, sentence: str, **columns: Any) -> None:
         """A start that cannot work: failed, before any process came to be."""

@@ -102,15 +102,20 @@ class Records:
             urls = s.exec(select(Backend.url).where(Backend.kind == "attached"))
             return taken | {port for url in urls if url and (port := _loopback_port(url)) is not None}
 
-    def begin_start(self, backend_id: int, new: NewStart, *, crashes: int, message: str) -> int | None:
-        """Write a start and its ports down before its process exists; its id, or None where the backend was deleted.
+    def begin_start(
+        self, backend_id: int, new: NewStart, *, after: int | None, crashes: int, message: str
+    ) -> int | None:
+        """Write a start and its ports down before its process exists; its id.
+
+        None where the backend was deleted, or where another than `after` is its last start by now: a worker that has lost
+        the database and does not know it yet must not start a second process beside its successor's.
 
         Raises:
             PortsTaken: another start was given one of them meanwhile: pick again.
         """
         try:
             with self._db.write() as s:
-                start_id = _begin(s, backend_id, new, crashes=crashes, message=message)
+                start_id = _begin(s, backend_id, new, after=after, crashes=crashes, message=message)
         except IntegrityError as error:
             raise PortsTaken(str(new.ports.http)) from error
         self.touched.add(backend_id)
@@ -172,9 +177,9 @@ class Records:
                 s.add(BackendEvent(backend_id=backend_id, start_id=start_id, kind=kind, message=message))
 
 
-def _begin(s: Session, backend_id: int, new: NewStart, *, crashes: int, message: str) -> int | None:
-    backend = s.get(Backend, backend_id)
-    if backend is None:
+def _begin(s: Session, backend_id: int, new: NewStart, *, after: int | None, crashes: int, message: str) -> int | None:
+    backend = s.get(Backend, backend_id, with_for_update=True)
+    if backend is None or backend.start_id != after:
         return None
     never_spawned = select(BackendStart).where(
         BackendStart.backend_id == backend_id, col(BackendStart.ended_at).is_(None), col(BackendStart.pid).is_(None)
