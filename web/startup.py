@@ -5,7 +5,7 @@ from datetime import datetime
 
 from db.types import now
 from inference.backends.logs.phases import FIRED, ORDER, SPAWNED, WARMING
-from inference.backends.views import BackendView
+from inference.backends.views import BackendView, PhaseView
 from web import charts
 
 UPWARD = ("starting", "loading", "warming_up")
@@ -84,9 +84,17 @@ def _stage(backend: BackendView, name: str, at: datetime | None, following: date
         at=at,
         took_s=(now() - at).total_seconds(),
         count=_count(done, total),
-        left_s=phase.left_s if phase is not None else None,
+        left_s=_left_s(phase),
         bar=(charts.Part("flight", 0, round(100 * min((done or 0) / total, 1.0), 2)),) if total else (),
     )
+
+
+def _left_s(phase: PhaseView | None) -> float | None:
+    """What is left of the estimate by now; None once it is over: then nobody knows, and a bar that stands still has none."""
+    if phase is None or phase.left_s is None:
+        return None
+    passed = (now() - phase.counted_at).total_seconds() if phase.counted_at is not None else 0.0
+    return phase.left_s - passed if phase.left_s > passed else None
 
 
 def _count(done: int | None, total: int | None) -> str:

@@ -16,7 +16,9 @@ class PhaseView(View):
     total: int | None = None
     since: datetime | None = None
     left_s: float | None = None
-    """Seconds until it is done, as the log's own bar or its pace so far says; None where neither does"""
+    """Seconds until it is done as of `counted_at`, as the log's own bar or its pace so far says; None where neither does"""
+    counted_at: datetime | None = None
+    """When the log last counted"""
 
 
 class EvidenceView(View):

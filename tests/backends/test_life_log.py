@@ -46,3 +46,18 @@ def test_the_end_of_a_long_log_that_does_not_go_on_is_taken_in_too(tmp_path: Pat
     assert life.tracker.phase.name == LOADING
     assert 1 < looks < 20
     assert not life.log_grew()
+
+
+def test_a_bar_that_stands_still_shows_what_it_says_now_and_not_its_state_before(tmp_path: Path) -> None:
+    log = tmp_path / "start-1.log"
+    bar = "Loading safetensors checkpoint shards: {} Completed | {}/4 [{}, 90s/it]"
+    drawn = [bar.format("25%", 1, "01:30<04:30"), bar.format("50%", 2, "03:00<03:00")]
+    log.write_bytes(b"[2026-11-30 07:03:25] Load weight begin. avail mem=70.00 GB\n")
+    life = life_of(log)
+    for state, done in zip(drawn, (1, 2), strict=True):
+        with log.open("ab") as file:
+            file.write(b"\r" + state.encode())  # as tqdm draws: what ends a state comes with the next one
+        assert life.log_grew()
+        life.read_log()
+        assert (life.tracker.phase.done, life.tracker.phase.total) == (done, 4)
+    assert life.tracker.phase.left_s == 180

@@ -114,6 +114,7 @@ def test_the_machines_follower_sees_every_state_of_a_bar_and_half_lines_once(tmp
     assert list(follower.read()) == []
     path.write_bytes(b"a\nb 0%\rb 50%\rb 1")
     assert list(follower.read()) == ["a", "b 0%", "b 50%"]
+    assert follower.drawn == "b 1"
     with path.open("ab") as file:
         file.write(b"00%\n")
     assert list(follower.read()) == ["b 100%"]

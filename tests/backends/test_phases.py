@@ -67,6 +67,7 @@ def test_the_phase_keeps_the_time_it_was_entered() -> None:
         "total": 2,
         "since": (T0 + timedelta(seconds=5)).isoformat(),
         "left_s": 85.0,
+        "counted_at": (T0 + timedelta(seconds=90)).isoformat(),
     }
     assert tracker.last_line_at == T0 + timedelta(seconds=90)
 
@@ -98,6 +99,22 @@ def test_what_is_left_is_taken_from_the_bar_itself_or_from_the_pace_so_far() -> 
     assert paced.phase.left_s is None
     paced.feed("Loading pt checkpoint shards:  25% Completed | 1/4 [00:20<?, ?it/s]", T0 + timedelta(seconds=20))
     assert paced.phase.left_s == 60
+
+
+def test_a_bars_present_state_counts_though_only_its_next_one_would_finish_it() -> None:
+    tracker = PhaseTracker(T0)
+    shards = "Loading safetensors checkpoint shards:  {} Completed | {}/4 [{}<{}]"
+    tracker.look(shards.format(" 0%", 0, "00:00", "?, ?s/it"), T0)
+    assert str(tracker.phase) == "loading weights 0/4"
+    tracker.feed(shards.format(" 0%", 0, "00:00", "?, ?s/it"), T0 + timedelta(minutes=5))
+    tracker.look(shards.format("25%", 1, "05:00", "?, ?s/it"), T0 + timedelta(minutes=5))
+    assert (tracker.phase.done, tracker.phase.left_s) == (1, 900), "the pace counts from when it was first seen"
+    tracker.look(shards.format("50%", 2, "10:00", "10:00, 300s/it"), T0 + timedelta(minutes=10))
+    assert (tracker.phase.done, tracker.phase.left_s) == (2, 600)
+    tracker.look("Loading safetensors checkpoint shards:  75% Completed | 3/4 [15:00<05:0", T0 + timedelta(minutes=15))
+    assert tracker.phase.done == 2, "what is written by half is left for the next look"
+    tracker.look(shards.format("50%", 2, "10:00", "10:00, 300s/it"), T0 + timedelta(minutes=20))
+    assert (tracker.phase.counted_at, tracker.last_line_at) == (T0 + timedelta(minutes=10), T0 + timedelta(minutes=10))
 
 
 def test_each_stage_is_kept_with_the_time_it_was_entered_and_its_last_count() -> None:

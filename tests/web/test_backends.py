@@ -63,6 +63,23 @@ def test_a_start_up_says_where_it_is_how_far_and_how_long_it_may_take(fleet: tup
     assert "Given up in 29 min" in words(page.all("p", class_="stand")[0])
 
 
+@pytest.mark.parametrize(("left_s", "hours_ago", "told"), [(5.5 * 3600, 2, "about 3 h"), (90.0, 2, None)])
+def test_an_estimate_is_as_old_as_the_count_it_was_made_from(
+    fleet: tuple[Site, dict[str, int]], left_s: float, hours_ago: float, told: str | None
+) -> None:
+    site, numbers = fleet
+    with site.shop.ctx.db.write() as session:
+        backend = session.get_one(Backend, numbers["loading"])
+        before = backend.phase or {}
+        counted_at = (now() - timedelta(hours=hours_ago)).isoformat()
+        backend.phase = {**before, "left_s": left_s, "counted_at": counted_at}
+    (current,) = shown(fleet, "loading").all("li", class_="current")
+    with site.shop.ctx.db.write() as session:
+        session.get_one(Backend, numbers["loading"]).phase = before
+    assert "3 of 15" in words(current)
+    assert told in words(current) if told is not None else "left" not in words(current)
+
+
 def test_a_ready_servers_start_up_tells_how_long_each_stage_took(fleet: tuple[Site, dict[str, int]]) -> None:
     page = shown(fleet, "ready")
     took = {words(stage.all("b")[0]): words(stage.all("span")[0]) for stage in page.all("li", class_="done")}

@@ -32,6 +32,11 @@ class LogFollower:
         if from_end is not None and path.exists():
             self.offset = max(0, path.stat().st_size - from_end)
 
+    @property
+    def drawn(self) -> str:
+        """What stands at the end without an end of its own: the present state of a bar, which only its next state finishes."""
+        return "" if self._skip else _text(self._rest)
+
     def read(self, bites: int = 4) -> Iterator[str]:
         """The lines that were finished since the last call; a flood is taken in over several calls."""
         if not self._path.exists():
@@ -58,5 +63,9 @@ class LogFollower:
         self._rest = lines.pop()[-_LONGEST_REST:]
         for line in lines:
             if line:
-                text = line[:_LONGEST_LINE].decode("utf-8", "replace")
-                yield ANSI.sub("", text) if "\x1b" in text else text
+                yield _text(line)
+
+
+def _text(line: bytes) -> str:
+    text = line[:_LONGEST_LINE].decode("utf-8", "replace")
+    return ANSI.sub("", text) if "\x1b" in text else text

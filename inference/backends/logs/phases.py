@@ -64,6 +64,7 @@ class Phase:
     total: int | None = None
     left_s: float | None = None
     """Seconds to go when the log last counted: by its own bar, else by the pace so far"""
+    counted_at: datetime | None = None
 
     def to_json(self) -> dict[str, object]:
         """For the backend's row."""
@@ -73,6 +74,7 @@ class Phase:
             "total": self.total,
             "since": self.since.isoformat(),
             "left_s": self.left_s,
+            "counted_at": self.counted_at.isoformat() if self.counted_at is not None else None,
         }
 
     def __str__(self) -> str:
@@ -93,6 +95,7 @@ class PhaseTracker:
         self.phase = Phase(name, self._entered.get(name, at))
         self._passed: list[Phase] = []
         self._counted_at = at
+        self._drawn = ""
         self.part_died: str | None = None
         """The line that says that a part of the server died: it is about to shut itself down."""
         self.last_line_at = at
@@ -126,6 +129,18 @@ class PhaseTracker:
             if fragment in line:
                 self._enter(name, at)
 
+    def look(self, drawn: str, at: datetime) -> None:
+        """Take the bar at the log's end, which is drawn and not finished: tqdm ends a state only where it draws the next one.
+
+        One that is written by half is left for the next look.
+        """
+        if drawn == self._drawn or not drawn.rstrip().endswith("]"):
+            return
+        self._drawn = drawn
+        if "%" in drawn and (bar := _BAR.match(drawn)) is not None:
+            self.last_line_at = at
+            self._count(bar, at)
+
     def _enter(self, name: str, at: datetime) -> None:
         if ORDER.index(name) > ORDER.index(self.phase.name):
             self._passed.append(self.phase)
@@ -139,12 +154,14 @@ class PhaseTracker:
             return
         self._enter(name, at)
         done, total = int(bar.group("done")), int(bar.group("total"))
+        if (done, total) == (self.phase.done, self.phase.total):  # seen while it was drawn
+            return
         if done == 0 or self.phase.total not in {None, total}:
             self._counted_at = at
         left = _seconds(bar.group("left"))
         if left is None and done:
             left = (at - self._counted_at).total_seconds() / done * (total - done)
-        self.phase = Phase(name, self.phase.since, done, total, left)
+        self.phase = Phase(name, self.phase.since, done, total, left, at)
 
 
 def _seconds(clock: str) -> float | None:
