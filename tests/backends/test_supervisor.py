@@ -179,6 +179,43 @@ def test_crashes_are_bounded(lab: Lab) -> None:
     assert lab.start_row(one).number == 3
 
 
+def test_crashes_are_forgotten_with_a_stop_so_that_the_next_start_has_all_its_tries(lab: Lab) -> None:
+    lab.behave(say=["Scheduler hit an exception: Traceback (most recent call last):"], exit=-9 % 256)
+    one = lab.create()
+    with lab.supervising():
+        lab.ask(one, "start")
+        assert lab.wait(one, "failed").crashes == 3
+        lab.ask(one, "stop")
+        assert lab.wait(one, "stopped").crashes == 0
+        lab.ask(one, "start")
+        assert lab.wait(one, "failed").crashes == 3
+    assert lab.start_row(one).number == 6
+
+
+def test_crashes_are_forgotten_once_it_was_ready_for_a_while(lab: Lab) -> None:
+    one = lab.create()
+    with lab.supervising(replace(HURRIED, steady_s=0.3)):
+        lab.ask(one, "start")
+        for _ in range(len(HURRIED.backoff_s) + 2):  # more often than it would be started again in a row
+            lab.wait(one, lambda row: row.observed_state == "ready" and row.crashes == 0)
+            killed = lab.start_row(one)
+            os.kill(killed.pid, signal.SIGKILL)
+            lab.wait(one, lambda row, killed=killed: row.start_id != killed.id)
+        lab.ask(one, "stop")
+        lab.wait(one, "stopped")
+
+
+def test_crashes_count_on_where_it_was_ready_only_for_a_moment(lab: Lab) -> None:
+    one = lab.create()
+    with lab.supervising():
+        lab.ask(one, "start")
+        for number in range(1, len(HURRIED.backoff_s) + 2):
+            lab.wait(one, "ready")
+            os.kill(lab.start_row(one).pid, signal.SIGKILL)
+            lab.wait(one, lambda row, number=number: row.crashes == number)
+        assert "3 crashes in a row" in lab.wait(one, "failed").message
+
+
 @pytest.mark.parametrize(
     ("behaviour", "code", "told"),
     [

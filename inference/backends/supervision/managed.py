@@ -121,7 +121,8 @@ class ManagedKeeper:
         if row.desired_state != "running":
             if row.observed_state != "stopped" or row.kill_requested:
                 message = "Stopped: no process is running."
-                await self._reporter.report("stopped", message, retry_at=None, kill_requested=False)
+                columns: dict[str, Any] = {"retry_at": None, "kill_requested": False, "crashes": 0}
+                await self._reporter.report("stopped", message, **columns)
             return
         if not row.restart_requested:
             waiting = row.observed_state == "backoff" and row.retry_at is not None and row.retry_at > now()
