@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.anyio
 PROMPT = [151644, 872, 198, 13048, 151645, 198, 151644, 77091, 198]
 GREEDY = {"temperature": 0, "max_new_tokens": 64}
 Starter = Callable[..., FakeSglang]
+Answering = Callable[[int | None, bytes], Awaitable[str]]
 
 
 @pytest.fixture
@@ -370,11 +371,73 @@ async def test_server_info_keeps_no_secret(start_fake_sglang: Starter) -> None:
     assert kept["internal_states"] == [{"effective_max_running_requests_per_dp": 4096, "last_gen_throughput": 0.0}]
 
 
+async def test_what_a_server_tells_of_itself_is_cut_to_what_a_row_and_a_page_hold(answering: Answering) -> None:
+    told = {
+        "model_path": "/m\0" + "a" * 100_000,
+        "version": "b" * 100_000,
+        "preferred_sampling_params": {"x": "c" * 100_000},
+    }
+    told |= {"status": {"said": "d\0"}, "context_length": 4096}
+    url = await answering(200, orjson.dumps(told))
+    async with SglangClient(url, max_connections=2) as client:
+        for info in (await client.model_info(), await client.server_info()):
+            assert info["model_path"].startswith("/m\ufffda")
+            assert (info["status"], info["context_length"]) == ({"said": "d\ufffd"}, 4096)
+            assert "preferred_sampling_params" not in info
+            assert len(orjson.dumps(info)) < 5000
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (
+            b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n",
+            "leads to another address",
+        ),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "not HTTP: Bad status line: Expected"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 33554432\r\n\r\n" + b" " * 2**25, "cut off after 16 MiB"),
+    ],
+)
+async def test_an_address_that_is_no_sglang_server_is_told_in_a_line(
+    answering: Answering, raw: bytes, told: str
+) -> None:
+    async with SglangClient(await answering(None, raw), max_connections=2) as client:
+        with pytest.raises(GenerateError) as caught:
+            await client.model_info()
+    assert told in caught.value.message
+    assert "\n" not in caught.value.message
+
+
 async def test_an_older_server_is_asked_by_older_names(start_fake_sglang: Starter) -> None:
     server = start_fake_sglang(knobs=Knobs(missing={"/model_info", "/server_info"}))
     async with SglangClient(server.url, max_connections=2) as client:
         assert (await client.model_info())["model_path"] == "models/think"
         assert (await client.server_info())["version"] == "0.5.23"
+
+
+@pytest.fixture
+async def answering() -> AsyncIterator[Answering]:
+    """Servers that answer everything alike: (status, body), or raw bytes where the status is None."""
+    servers: list[asyncio.Server] = []
+
+    async def start(status: int | None, answer: bytes) -> str:
+        if status is not None:
+            answer = f"HTTP/1.1 {status} X\r\nContent-Length: {len(answer)}\r\n\r\n".encode() + answer
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            with contextlib.suppress(ConnectionError):
+                writer.write(answer)
+                await writer.drain()
+            writer.close()
+
+        servers.append(await asyncio.start_server(serve, "127.0.0.1", 0))
+        return f"http://127.0.0.1:{servers[-1].sockets[0].getsockname()[1]}"
+
+    yield start
+    for server in servers:
+        server.close()
+        await server.wait_closed()
 
 
 @pytest.fixture

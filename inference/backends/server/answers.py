@@ -102,7 +102,10 @@ def read_generation(body: bytes, rid: str) -> Generation:
 
 def refusal(status: int, body: bytes, rid: str | None = None) -> GenerateError:
     """The error for an HTTP status other than 200, with the server's own sentence."""
-    said = sentence_of(body) or f"HTTP {status} without a word"
+    said = sentence_of(body)
+    if not said and 300 <= status < 400:  # noqa: PLR2004  (HTTP's own class)
+        said = f"HTTP {status} leads to another address, and is not followed: enter the address that answers itself"
+    said = said or f"HTTP {status} without a word"
     if status in {401, 403}:
         return GenerateError("unauthorized", status, f"The server refused the API key ({status}: {said}).", rid=rid)
     code = "duplicate_rid" if "uplicate request ID" in said else None
@@ -182,7 +185,7 @@ def _unreadable(body: bytes, rid: str) -> GenerateError:
 
 
 def _malformed(what: str, body: bytes, rid: str) -> GenerateError:
-    sent = body[:200].decode(errors="replace")
+    sent = " ".join(body[:200].decode(errors="replace").split())
     dots = "…" if len(body) > 200 else ""  # noqa: PLR2004  (the length just cut to)
     return GenerateError(
         "malformed", 200, f"The server's answer breaks the protocol: {what}. It sent: {sent}{dots}", rid=rid

@@ -19,7 +19,7 @@ from yarl import URL
 from inference.backends.server.answers import GenerateError, Generation, Ids, read_generation, refusal
 from inference.backends.server.connections import CONNECT_TIMEOUT_S, Connections, chunks_of, to_url
 from inference.backends.server.health import HealthAnswer, check_health
-from inference.backends.server.serverinfo import redact
+from inference.backends.server.serverinfo import bounded, redact
 
 __all__ = ["NEUTRAL_SAMPLING", "GenerateError", "Generation", "SglangClient", "new_rid"]
 
@@ -40,7 +40,9 @@ STALE_WINDOW_S = 1.0
 
 MAX_ANSWER = 256 * 2**20
 """Bytes of an answer that are taken: ten million ids and more. Other people's servers may send without end"""
-_TOO_LONG = "{} sends an answer without end: it was cut off after 256 MiB."
+MAX_TOLD = 16 * 2**20
+"""The same of what a server tells of itself (`/server_info`, `/v1/loads`, `/metrics`), which several are asked at once"""
+_TOO_LONG = "{} sends an answer without end: it was cut off after {} MiB."
 
 OK, NOT_FOUND = 200, 404
 _RID_WIDTH = 32
@@ -131,11 +133,11 @@ class SglangClient:
 
     async def model_info(self) -> dict[str, Any]:
         """`/model_info`: model and tokenizer path, parsers, weight version. Raises GenerateError."""
-        return await self._info("/model_info", "/get_model_info")
+        return bounded(await self._info("/model_info", "/get_model_info"))
 
     async def server_info(self) -> dict[str, Any]:
         """`/server_info` cut to what may be kept (see serverinfo.KEPT). Raises GenerateError. Can hang with the scheduler."""
-        return redact(await self._info("/server_info", "/get_server_info"))
+        return bounded(redact(await self._info("/server_info", "/get_server_info")))
 
     async def health(self, *, timeout_s: float = 25.0, quick: bool = False) -> HealthAnswer:
         """Whether it is ready (see health.check_health)."""
@@ -185,13 +187,15 @@ class SglangClient:
     ) -> tuple[int, bytes]:
         try:
             async with connections.session().request(method, url, data=content, allow_redirects=False) as response:
+                most = MAX_ANSWER if connections is self._work else MAX_TOLD
                 chunks: list[bytes] = []
                 size = 0
                 async for chunk in chunks_of(response):
                     chunks.append(chunk)
                     size += len(chunk)
-                    if size > MAX_ANSWER:
-                        raise GenerateError("malformed", response.status, _TOO_LONG.format(self.base_url), rid=rid)
+                    if size > most:
+                        message = _TOO_LONG.format(self.base_url, most >> 20)
+                        raise GenerateError("malformed", response.status, message, rid=rid)
                 return response.status, chunks[0] if len(chunks) == 1 else b"".join(chunks)
         except (aiohttp.ClientError, ConnectionResetError) as error:
             raise self._failure(error, rid) from error
@@ -204,7 +208,8 @@ class SglangClient:
         if isinstance(error, _Reset) and not isinstance(error, aiohttp.ClientConnectorError):
             return _LostBeforeAnswerError(str(error) or type(error).__name__)
         if isinstance(error, aiohttp.ClientResponseError):
-            message = f"{self.base_url} answered something that is not HTTP: {error.message}."
+            said = " ".join(error.message.split())  # it draws the line at fault, with an arrow below
+            message = f"{self.base_url} answered something that is not HTTP: {said:.200}."
             return GenerateError("malformed", None, message, rid=rid)
         if isinstance(error, aiohttp.ClientPayloadError):
             message = f"{self.base_url} broke the connection off in the middle of its answer."

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 KEPT = (
     "version",
     "model_path",
@@ -36,6 +38,23 @@ KEPT = (
 """Keys kept at the top; all else is dropped"""
 
 _KEPT_INSIDE = ("effective_max_running_requests_per_dp", "last_gen_throughput", "memory_usage")
+
+
+MAX_TEXT, MAX_VALUE = 1000, 65_536
+"""Letters of a text that are kept, and bytes of JSON of anything else: it is stored, and shown with the backend each time"""
+
+
+def bounded(info: Mapping[str, Any]) -> dict[str, Any]:
+    """What a server tells, as a row and a page can hold it: long texts cut, vast values left out, no U+0000 (PostgreSQL has none)."""
+    kept: dict[str, Any] = {}
+    for key, value in info.items():
+        if isinstance(value, str):
+            kept[key] = value[:MAX_TEXT].replace("\0", "\ufffd")
+        elif not isinstance(value, list | dict):
+            kept[key] = value
+        elif len(text := orjson.dumps(value)) <= MAX_VALUE:
+            kept[key] = orjson.loads(text.replace(rb"\u0000", rb"\ufffd"))
+    return kept
 
 
 def redact(info: Mapping[str, Any]) -> dict[str, Any]:
