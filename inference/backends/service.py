@@ -229,6 +229,7 @@ def backend_view(s: Session, backend: Backend) -> BackendView:
         url=backend.url,
         desired_state=backend.desired_state,
         observed_state=backend.observed_state,
+        observed_at=backend.observed_at,
         phase=PhaseView.model_validate(backend.phase) if backend.phase else None,
         message=backend.message,
         evidence=[EvidenceView.model_validate(item) for item in backend.evidence],

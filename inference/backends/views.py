@@ -82,6 +82,8 @@ class BackendView(View):
     url: str | None
     desired_state: str
     observed_state: str
+    observed_at: datetime | None
+    """When it was last seen to be so, give or take some seconds while nothing changes; None where nobody has looked yet"""
     phase: PhaseView | None
     message: str
     evidence: list[EvidenceView]

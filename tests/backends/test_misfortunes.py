@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -39,6 +40,11 @@ def starts(lab: Lab, backend_id: int) -> list[BackendStart]:
 def history(lab: Lab, backend_id: int) -> list[str]:
     with lab.db.read() as s:
         return list(s.exec(select(BackendEvent.message).where(BackendEvent.backend_id == backend_id)))
+
+
+def seen_at(row: Backend, source: str) -> datetime:
+    """When a signal said what it says."""
+    return next(datetime.fromisoformat(item["at"]) for item in row.evidence if item["source"] == source)
 
 
 def stop(lab: Lab, backend_id: int) -> Backend:
@@ -225,6 +231,9 @@ def test_a_start_up_that_stands_still_shows_its_last_stage_and_is_waited_for(lab
         lab.wait(one, lambda row: row.evidence != evidence)  # it went on looking
         assert lab.row(one).observed_state in {"starting", "loading"}
         assert lab.start_row(one).pid == pid
+        lab.wait(
+            one, lambda row: seen_at(row, "process") - seen_at(row, "log") > timedelta(seconds=1)
+        )  # each has its time
         stop(lab, one)
 
 

@@ -91,7 +91,8 @@ class Tending:
         life = self.life
         life.problem = life.problem or await asyncio.to_thread(startup_limit, life)
         phase = life.tracker.phase
-        self._reporter.note(Finding("log", life.problem is None or None, f"Last stage in the log: {phase}."))
+        said = Finding("log", life.problem is None or None, f"Last stage in the log: {phase}.")
+        self._reporter.note(said, life.tracker.last_line_at)  # as old as its last line, not as young as our look at it
         state = STATE_OF[phase.name]
         if row.observed_state in _UPWARD:  # evidence leads upward only: what was seen is not unseen
             state = max(state, row.observed_state, key=_UPWARD.index)
@@ -109,7 +110,8 @@ class Tending:
 
     async def _report_ready(self, row: Backend) -> None:
         life = self.life
-        self._reporter.note(Finding("log", True, f"Last stage in the log: {life.tracker.phase}."))
+        said = Finding("log", True, f"Last stage in the log: {life.tracker.phase}.")
+        self._reporter.note(said, life.tracker.last_line_at)
         if (tokens_at := life.pulse.tokens_at) is not None:
             text = f"Tokens of requests last flowed at {tokens_at:%H:%M:%S} UTC."
             self._reporter.note(Finding("tokens", True, text), tokens_at)
