@@ -134,6 +134,10 @@ def test_a_log_is_told_on_from_its_byte_offset_and_through_a_restart(live_app):
         assert (json.loads(first["data"]), first["id"]) == ("one\ntwo\n", f"{start_id}-8")
         log = live_app.state.context.settings.data_dir / "logs" / f"{start_id}.log"
         log.write_bytes(b"one\ntwo\nthree\n")
+        for way in ({"headers": {"Last-Event-ID": first["id"]}}, {"params": {"from": first["id"]}}):
+            with client.stream("GET", f"{path}/stream", **way) as answer:
+                (more,) = events(answer.iter_lines(), 1)
+            assert (json.loads(more["data"]), more["id"]) == ("three\n", f"{start_id}-14")
         _, second_start = add_log(live_app, b"again\n")
         with client.stream("GET", f"{path}/stream", headers={"Last-Event-ID": first["id"]}) as answer:
             rest = events(answer.iter_lines(), 3)
