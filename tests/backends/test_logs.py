@@ -1,5 +1,6 @@
 """Logs as people see them: keys masked, bars resolved, control sequences gone, whatever the bytes."""
 
+import os
 import time
 from pathlib import Path
 
@@ -175,3 +176,12 @@ def test_lines_for_a_diagnosis_are_the_last_ones_that_say_something(tmp_path: Pa
     path.write_text("one\n\n\ntwo\n \nthree\n")
     assert last_lines(path, 2) == ["two", "three"]
     assert last_lines(tmp_path / "none", 2) == []
+
+
+def test_what_stands_in_a_logs_place_and_is_no_file_is_not_read(tmp_path: Path) -> None:
+    pipe, link, aim = tmp_path / "pipe.log", tmp_path / "link.log", tmp_path / "aim"
+    os.mkfifo(pipe)
+    aim.write_text("not a log\n")
+    link.symlink_to(aim)
+    assert list(LogFollower(pipe).read()) == []  # opened, it would wait for a writer for ever
+    assert list(LogFollower(link).read()) == []

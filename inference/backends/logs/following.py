@@ -18,7 +18,7 @@ class LogFollower:
     without holes, see `capping`) is gone on with at its end: what was there was read before.
 
     Args:
-        path: the log; it need not exist yet.
+        path: the log; it need not exist yet. What stands there and is no file of its own (a link, a pipe) is not read.
         from_end: bytes before the end to start at; None starts at the beginning.
     """
 
@@ -39,7 +39,7 @@ class LogFollower:
 
     def read(self, bites: int = 4) -> Iterator[str]:
         """The lines that were finished since the last call; a flood is taken in over several calls."""
-        if not self._path.exists():
+        if self._path.is_symlink() or not self._path.is_file():  # opening a pipe would wait for a writer
             return
         with reading(self._path) as file:
             size = file.seek(0, 2)
