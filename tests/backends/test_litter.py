@@ -26,13 +26,15 @@ from inference.settings import Settings
 from tests.backends.conftest import Lab
 
 SERVER = """
-import mmap, socket, sys, tempfile, time
+import mmap, multiprocessing, socket, sys, tempfile, time
+semaphore = multiprocessing.get_context("spawn").Semaphore()
 with open(sys.argv[1], "r+b") as file:
     shared = mmap.mmap(file.fileno(), 0)
 name = tempfile.NamedTemporaryFile(delete=False).name
 ipc = socket.socket(socket.AF_UNIX)
 ipc.bind(name + ".sock")
-print(flush=True)
+print(semaphore._semlock.name.removeprefix("/"), flush=True)
+multiprocessing.resource_tracker.unregister(semaphore._semlock.name, "semaphore")
 time.sleep(300)
 """
 
@@ -66,7 +68,7 @@ def serve() -> Iterator[Serve]:
         child = subprocess.Popen([sys.executable, "-c", SERVER, str(shared)], env=env, stdout=subprocess.PIPE)
         started.append(child)
         assert child.stdout is not None
-        child.stdout.readline()
+        child.semaphore = litter.SHARED / f"sem.{child.stdout.readline().decode().strip()}"
         return child
 
     yield served
@@ -101,11 +103,13 @@ def test_all_that_a_killed_server_left_is_swept_once_it_is_gone(
     _tidy(database, settings)
     assert folder.exists()  # it lives
     assert shared.exists()
+    assert server.semaphore.exists()
     server.kill()
     server.wait(10)
     _tidy(database, settings)
     assert not folder.exists()
     assert not shared.exists()
+    assert not server.semaphore.exists()
 
 
 def test_a_start_that_is_not_over_keeps_its_folder(database: Database, settings: Settings) -> None:
@@ -144,7 +148,7 @@ def test_what_another_process_has_mapped_or_was_made_anew_stays(settings: Settin
     server.kill()
     server.wait(10)
     with shared.open("r+b") as file, mmap.mmap(file.fileno(), 0):
-        assert litter.sweep(marker) == [str(litter.folder_of(marker))]
+        assert litter.sweep(marker) == [str(server.semaphore), str(litter.folder_of(marker))]
     assert shared.exists()
 
     again = new_marker(settings.data_dir, 1, 2)

@@ -114,8 +114,9 @@ class House:
 
 
 def shared_files() -> set[str]:
-    """Files in shared memory that are named as SGLang names its own."""
-    return {file.name for file in Path("/dev/shm").glob("sglang_loads_*")}  # noqa: S108  (looked at, not used)
+    """Files in shared memory that are named as SGLang and its processes name theirs."""
+    shared = Path("/dev/shm")  # noqa: S108  (looked at, not used)
+    return {file.name for pattern in ("sglang_loads_*", "sem.mp-*") for file in shared.glob(pattern)}
 
 
 def _running(row: Backend) -> int:
@@ -213,44 +214,29 @@ def test_a_stopped_scheduler_is_hung_not_dead_and_comes_back_by_itself(house: Ho
     assert house.lab.start_row(house.id).pid == start.pid
 
 
-def test_an_idle_scheduler_killed_is_named_and_the_server_starts_again(house: House) -> None:
-    _, start = house.ready()
-    house.child("scheduler").kill()
-    row = house.crashed(start)
-    assert row.error is not None
-    assert row.error["code"] == "child_killed"
-    assert "scheduler_0" in row.error["summary"]
-    assert any("crashed with exit code -9" in line for line in row.error["lines"])
-    house.again(start)
-    assert house.lab.start(start.id or 0).exit_code == -signal.SIGKILL
-
-
-def test_a_detokenizer_killed_with_a_request_in_flight_is_named_and_the_client_is_not_left_waiting(
-    house: House,
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "in_flight"])
+@pytest.mark.parametrize("part", ["scheduler", "detokenizer", "main"])
+def test_a_killed_part_is_named_no_client_is_left_waiting_and_the_server_starts_again(
+    house: House, part: str, busy: bool
 ) -> None:
     _, start = house.ready()
-    (answer,) = house.in_flight()
-    house.child("detokenizer").kill()
+    answers = house.in_flight() if busy else []
+    victim = psutil.Process(start.pid) if part == "main" else house.child(part)
+    victim.kill()
     row = house.crashed(start)
     assert row.error is not None
-    assert row.error["code"] == "child_killed"
-    assert "detokenizer" in row.error["summary"]
-    with pytest.raises(httpx.TransportError):
-        answer.result(60)
+    if part == "main":
+        assert row.error["code"] == "killed"
+        assert "killed from outside" in row.error["summary"]
+    else:
+        assert row.error["code"] == "child_killed"
+        assert part in row.error["summary"]
+        assert any("crashed with exit code -9" in line for line in row.error["lines"])
+    for answer in answers:
+        with pytest.raises(httpx.TransportError):
+            answer.result(60)
     house.again(start)
-
-
-def test_a_main_process_killed_with_a_request_in_flight_leaves_nothing(house: House) -> None:
-    _, start = house.ready()
-    (answer,) = house.in_flight()
-    psutil.Process(start.pid).kill()
-    row = house.crashed(start)
-    assert row.error is not None
-    assert row.error["code"] == "killed"
-    assert "killed from outside" in row.error["summary"]
-    with pytest.raises(httpx.TransportError):
-        answer.result(60)
-    house.again(start)
+    assert house.lab.start(start.id or 0).exit_code == -signal.SIGKILL
 
 
 def test_a_supervisor_that_comes_back_takes_the_server_its_requests_and_its_log(house: House) -> None:

@@ -66,11 +66,16 @@ def test_killed_app_takes_its_server_and_its_run_back(app: LiveApp, prompts: Any
     before = app.wait_backend(backend["id"], "ready")
     run = launch(app, prompts, backend, "app killed")
     some_done(app, run["id"], 2)
+    assert app.get(f"/runs/{run['id']}")["counts"]["in_flight"] > 0
+    (worker,) = [one for one in psutil.Process(app.pid).children() if "inference.worker" in " ".join(one.cmdline())]
     app.kill()
+    worker.kill()  # not even it may say good-bye
     assert psutil.pid_exists(before["pid"]), "the server outlives the app"
     app.start()
     now = app.wait_backend(backend["id"], "ready", limit_s=60)
     assert (now["pid"], now["start_number"]) == (before["pid"], before["start_number"])
+    log = app.request("GET", f"/backends/{backend['id']}/logs", params={"tail": 2000}).text
+    assert "Load weight begin" in log, "its log is taken back from the beginning"
     done = app.wait_run(run["id"], limit_s=240)
     assert done["counts"]["done"] == 24
     assert len(ids_of(app, run["id"])) == 24

@@ -77,8 +77,9 @@ def note_shared(marker: str, pids: Collection[int]) -> None:
         return
     known = _noted(folder)
     found = dict(known)
-    for name in {name for pid in pids for name in _mapped(pid)}:
-        if _MADE_BY_SERVERS.fullmatch(name) and (inode := _inode(SHARED / name)) is not None:
+    mapped = {inode for pid in pids for inode in _mapped(pid)}
+    for name in _names_in(SHARED) if mapped else ():
+        if (inode := _inode(SHARED / name)) in mapped and inode is not None:
             found[name] = inode
     if found != known:
         part = folder / f"{_NOTE}.part"
@@ -97,8 +98,10 @@ def sweep(marker: str) -> list[str]:
     removed: list[str] = []
     noted = {name: inode for name, inode in _noted(folder).items() if _inode(SHARED / name) == inode}
     if noted:
-        in_use = {name for entry in Path("/proc").glob("[0-9]*") for name in _mapped(int(entry.name))}
-        for name in noted.keys() - in_use:
+        in_use = {inode for entry in Path("/proc").glob("[0-9]*") for inode in _mapped(int(entry.name))}
+        for name, inode in noted.items():
+            if inode in in_use:
+                continue
             try:
                 (SHARED / name).unlink()
             except OSError:
@@ -147,14 +150,21 @@ def _inode(file: Path) -> int | None:
     return seen.st_ino if stat.S_ISREG(seen.st_mode) and seen.st_uid == os.geteuid() else None
 
 
-def _mapped(pid: int) -> Iterator[str]:
-    """Names of the files in /dev/shm that a process has mapped."""
+def _names_in(folder: Path) -> list[str]:
+    """Names of the files in there that servers may have made."""
+    try:
+        return [entry.name for entry in folder.iterdir() if _MADE_BY_SERVERS.fullmatch(entry.name)]
+    except OSError:
+        return []
+
+
+def _mapped(pid: int) -> Iterator[int]:
+    """Inodes of the files in /dev/shm that a process has mapped: a semaphore's is mapped under a name it has no longer."""
     try:
         lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
     except OSError:
         return
-    mark = f"{SHARED}/"
     for line in lines:
-        _, found, name = line.partition(mark)
-        if found and "/" not in name:
-            yield name
+        columns, found, _ = line.partition(f"{SHARED}/")
+        if found:
+            yield int(columns.split()[4])
