@@ -442,6 +442,22 @@ def test_a_flood_in_the_log_does_not_block_the_server(lab: Lab) -> None:
         lab.wait(one, "stopped")
 
 
+def test_a_running_servers_log_is_capped_and_the_logs_of_its_last_starts_are_kept(lab: Lab) -> None:
+    lab.use(lab.settings.model_copy(update={"log_max_mb": 2, "log_keep": 1}), lab.model)
+    lab.behave(flood=30_000)  # 3 MB
+    one = lab.create()
+    with lab.supervising():
+        for number in (1, 2):
+            lab.ask(one, "start")
+            lab.wait(one, "ready")
+            log = Path(lab.start_row(one).log_path or "")
+            assert log.stat().st_size > 3_000_000
+            lab.wait(one, lambda _, log=log: log.stat().st_blocks * 512 <= 2 * 1024 * 1024)
+            assert [path.name for path in log.parent.glob("*.log")] == [f"start-{number}.log"]
+            lab.ask(one, "stop")
+            lab.wait(one, "stopped")
+
+
 def test_restart_is_a_stop_and_a_start_with_a_new_key(lab: Lab) -> None:
     one = lab.create()
     with lab.supervising():
