@@ -31,6 +31,9 @@ from inference.worker.loop import work
 log = structlog.get_logger(__name__)
 
 THREADS: Final = 8
+WAITING_THREADS: Final = 64
+"""The supervisor's: most of them wait, for a tree to end or a GPU's memory to come back, up to half a minute each. Python's own
+number, the cores and four, would let the ends of a few servers hold up the watch over all others."""
 LEAVE_S: Final = 60.0
 """How long a worker that was told to stop may take before it goes anyway"""
 HELD: Final = 3
@@ -111,6 +114,7 @@ def _run(settings: Settings, parent: Parent, database: Database, held: Exclusive
 
 async def _until_told(ctx: Context, parent: Parent, held: Exclusive, executor: ThreadPoolExecutor) -> None:
     loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(WAITING_THREADS, "waiting"))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
