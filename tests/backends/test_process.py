@@ -71,6 +71,30 @@ def test_the_end_of_a_child_is_seen_and_its_code_kept(server: ServerProcess) -> 
     assert not server.terminate()
 
 
+def test_the_request_to_end_goes_to_the_main_process_alone(tmp_path: Path) -> None:
+    """SGLang takes a worker that ends before it was told to for a crash, and then drains nothing."""
+    child = (
+        "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: print('hit', flush=True)); print('up', flush=True); "
+        "sys.stdin.read(); print('let go', flush=True)"
+    )
+    main = (
+        "import signal, subprocess, sys, threading; told = threading.Event(); signal.signal(signal.SIGTERM, lambda *_: told.set()); "
+        f"child = subprocess.Popen([sys.executable, '-S', '-c', {child!r}], stdin=subprocess.PIPE); told.wait(); "
+        "child.communicate(); sys.exit(0)"
+    )
+    log = tmp_path / "log"
+    process = ServerProcess.spawn(
+        [sys.executable, "-S", "-c", main], os.environ, log=log, cwd=tmp_path, marker="draftmill-test"
+    )
+    _until(lambda: log.exists() and log.read_text() == "up\n")
+    assert process.terminate()
+    _until(lambda: not process.alive())
+    assert wait_gone(process, 5) == []
+    assert process.reap() == 0
+    assert log.read_text() == "up\nlet go\n"
+    process.close()
+
+
 def test_a_worker_ends_when_its_stdin_closes(tmp_path: Path) -> None:
     log = tmp_path / "logs" / "worker.log"
     code = "import sys; print('up', flush=True); sys.stdin.read(); print('eof'); sys.exit(7)"
