@@ -128,9 +128,13 @@ def form_of(launch: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         elif name == "extra_flags":
             items.append((f"{PREFIX}extra_flags", write_flags(value)))
         elif value is not None and value is not False:
-            text = "1" if value is True else f"{value:g}" if isinstance(value, float) else str(value)
-            items.append((f"{PREFIX}{name}", text))
+            items.append((f"{PREFIX}{name}", "1" if value is True else _written(value)))
     return tuple(items)
+
+
+def _written(value: object) -> str:
+    """A value as a form sends it: a number to its last digit, or saving another field would change it."""
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def at_fields(errors: Mapping[str, str]) -> dict[str, str]:

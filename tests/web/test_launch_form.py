@@ -262,10 +262,13 @@ def test_what_a_form_holds_is_what_a_launch_holds() -> None:
         "model_path": "/m",
         "gpus": ["GPU-11111111", "GPU-22222222"],
         "tp_size": 2,
-        "mem_fraction_static": 0.85,
+        "mem_fraction_static": 0.87654321,
+        "startup_limit_s": 1234567.5,
+        "drain_limit_s": 90.0,
         "trust_remote_code": True,
         "extra_flags": {"page_size": 64, "cuda_graph_bs_decode": [1, 2], "disable_radix_cache": False},
     }
+    assert dict(launchform.form_of(launch))["launch.drain_limit_s"] == "90"
     read = launchform.read_launch(Fields(launchform.form_of(launch)))
     assert LaunchSpec.model_validate(read) == LaunchSpec.model_validate(launch)
     broken = {"model_path": "/m", "tp_size": 0, "extra_flags": {"gone": 1}}
