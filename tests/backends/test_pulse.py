@@ -36,7 +36,9 @@ def test_nothing_is_sent_to_a_server_at_work() -> None:
 def test_silence_with_requests_running_is_busy_until_it_is_longer_than_any_prefill() -> None:
     pulse = Pulse(T0)
     pulse.figures(at(1000), 1)
-    assert pulse.verdict(at(1010), POLICY)[1] == "Ready and at work: tokens flow.", "idle time before is no silence"
+    state, told = pulse.verdict(at(1010), POLICY)
+    assert (state, "busy" in told) == ("ready", False), "idle time before is no silence"
+    assert "no token was seen yet" in told
     pulse.health.add(at(1030), "/ready answered 503.")
     state, told = pulse.verdict(at(1030), POLICY)
     assert state == "ready"

@@ -123,6 +123,8 @@ class Pulse:
                 f"Ready and busy: requests are running, but no token has come since {since:%H:%M:%S} UTC, as in a long "
                 f"prefill.{check}"
             )
+        if self.tokens_at is None or at - self.tokens_at > timedelta(seconds=policy.quiet_s):
+            return "ready", "Ready and at work: requests are running; no token was seen yet."
         return "ready", "Ready and at work: tokens flow."
 
     def _generates(self, at: datetime) -> None:
