@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -369,6 +370,15 @@ async def test_server_info_keeps_no_secret(start_fake_sglang: Starter) -> None:
     assert "secret" not in text
     assert (kept["version"], kept["max_req_input_len"]) == ("0.5.23", 4090)
     assert kept["internal_states"] == [{"effective_max_running_requests_per_dp": 4096, "last_gen_throughput": 0.0}]
+
+
+async def test_where_nothing_listens_is_told_in_the_systems_words() -> None:
+    with socket.socket() as bound:  # bound, and nobody listens
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        async with SglangClient(url, max_connections=2) as client:
+            error = await refused(client)
+    assert (error.kind, error.message) == ("connection", f"{url} cannot be reached: Connection refused.")
 
 
 async def test_what_a_server_tells_of_itself_is_cut_to_what_a_row_and_a_page_hold(answering: Answering) -> None:

@@ -17,7 +17,7 @@ import orjson
 from yarl import URL
 
 from inference.backends.server.answers import GenerateError, Generation, Ids, read_generation, refusal
-from inference.backends.server.connections import CONNECT_TIMEOUT_S, Connections, chunks_of, to_url
+from inference.backends.server.connections import CONNECT_TIMEOUT_S, Connections, chunks_of, to_url, why_not
 from inference.backends.server.health import HealthAnswer, check_health
 from inference.backends.server.serverinfo import bounded, redact
 
@@ -216,7 +216,7 @@ class SglangClient:
         elif isinstance(error, aiohttp.ServerTimeoutError):
             message = f"No connection to {self.base_url} within {CONNECT_TIMEOUT_S:g} s."
         else:
-            message = f"{self.base_url} cannot be reached: {error or type(error).__name__}."
+            message = f"{self.base_url} cannot be reached: {why_not(error)}."
         return GenerateError("connection", None, message, rid=rid)
 
 

@@ -4,6 +4,7 @@ They are aiohttp's own: httpx's transport costs several times as much CPU a requ
 aiohttp half as much again. httpx is left with what is rare, the reading of URLs and of compressed answers.
 """
 
+import os
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -47,6 +48,12 @@ class Connections:
         """Closes every connection."""
         if self._session is not None:
             await self._session.close()
+
+
+def why_not(error: Exception) -> str:
+    """Why there is no connection, in the system's own words rather than the library's."""
+    number = error.errno if isinstance(error, aiohttp.ClientConnectorError) else None
+    return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__
 
 
 def to_url(text: str) -> URL:
