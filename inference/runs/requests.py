@@ -85,7 +85,8 @@ async def send(work: Work, lane: Lane, ask: Ask, settings: RunSettings, ticket: 
         )
     except GenerateError as error:
         judge(lane, error, ticket)
-        if error.kind in {"connection", "busy", "unauthorized"}:
+        cut_off = error.kind == "aborted" and not lane.usable  # a server that is being stopped ends what is in flight
+        if cut_off or error.kind in {"connection", "busy", "unauthorized"}:
             return error
         if error.kind == "timeout":
             await lane.connection.client.abort(error.rid or ask.rid)

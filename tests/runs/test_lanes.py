@@ -1,8 +1,10 @@
 """How a run spreads over its backends: to the least loaded for what it can do, never to a sick one. The clock is set by hand."""
 
+import asyncio
 import heapq
 import itertools
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,8 +15,9 @@ from inference.backends.server.answers import GenerateError
 from inference.backends.server.breaker import THRESHOLD, Breaker
 from inference.backends.server.client import Generation
 from inference.runs.lanes import Lane, Lanes
+from inference.runs.outcomes import Ending, Work
 from inference.runs.pool import ClientPool
-from inference.runs.requests import judge
+from inference.runs.requests import Ask, judge, send
 from inference.runs.servers import why_not_usable
 
 VOCAB = 1000
@@ -273,6 +276,29 @@ def test_a_start_that_ended_ends_what_is_in_flight_on_it() -> None:
     start.ended_at = now()
     bench.lanes.update([(row, start)])
     assert lane.ended
+    assert bench.send() is None
+
+
+def test_what_a_stop_cuts_off_costs_no_attempt_and_what_a_server_aborts_by_itself_does() -> None:
+    row = server(1)
+    bench = Bench(row)
+    aborted = GenerateError("aborted", None, "The server aborted the request.")
+
+    class Aborting(Nobody):
+        async def generate(self, input_ids, sampling, rid, timeout_s=None) -> Generation:  # noqa: ARG002  (as above)
+            raise aborted
+
+    work = Work(1, 1, 1, 0, 0, "a", 1, 0, np.arange(3, dtype=np.uint32), None)
+
+    def ask(state: str):
+        lane, ticket = bench.send()
+        lane.connection.client = Aborting()
+        row.observed_state = state  # with the request in flight
+        bench.look()
+        return asyncio.run(send(work, lane, Ask({}, {}, "rid"), SimpleNamespace(timeout_s=1.0), ticket))
+
+    assert ask("ready").ending is Ending.TRIED
+    assert ask("draining") is aborted
     assert bench.send() is None
 
 
