@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from db.tables import Backend
 from db.types import now
+from inference.backends.actions import is_follower
 
 FRESH: Final = timedelta(seconds=45)
 """Figures that are older say nothing of how busy a server is now; steady ones are written every 30 s"""
@@ -110,12 +111,6 @@ def told_load(backend: Backend) -> ToldLoad | None:
     stale = figures.get("stale_s")
     old = timedelta(seconds=stale if isinstance(stale, int | float) else 0)
     return ToldLoad(at, running, queued if isinstance(queued, int) else 0) if now() - seen + old <= FRESH else None
-
-
-def is_follower(backend: Backend) -> bool:
-    """Whether it is the part of a server of several machines that serves no requests: node 0 does."""
-    rank = (backend.launch or {}).get("node_rank")
-    return isinstance(rank, int) and rank > 0
 
 
 def why_left_out(name: str, breaker: Mapping[str, Any] | None) -> str | None:
