@@ -383,7 +383,7 @@ async def test_where_nothing_listens_is_told_in_the_systems_words() -> None:
 
 async def test_what_a_server_tells_of_itself_is_cut_to_what_a_row_and_a_page_hold(answering: Answering) -> None:
     told = {
-        "model_path": "/m\0" + "a" * 100_000,
+        "model_path": "/m\0\u202e\x1b" + "a" * 100_000,
         "version": "b" * 100_000,
         "preferred_sampling_params": {"x": "c" * 100_000},
     }
@@ -391,7 +391,7 @@ async def test_what_a_server_tells_of_itself_is_cut_to_what_a_row_and_a_page_hol
     url = await answering(200, orjson.dumps(told))
     async with SglangClient(url, max_connections=2) as client:
         for info in (await client.model_info(), await client.server_info()):
-            assert info["model_path"].startswith("/m\ufffda")
+            assert info["model_path"].startswith("/m\ufffd\ufffd\ufffda")
             assert (info["status"], info["context_length"]) == ({"said": "d\ufffd"}, 4096)
             assert "preferred_sampling_params" not in info
             assert len(orjson.dumps(info)) < 5000

@@ -1,5 +1,6 @@
 """What is kept of `/server_info`: an allow-list, since the real one has hundreds of keys and gives secrets back in clear."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,6 +41,9 @@ KEPT = (
 _KEPT_INSIDE = ("effective_max_running_requests_per_dp", "last_gen_throughput", "memory_usage")
 
 
+_UNSHOWN = re.compile("[\\0-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]")
+"""Controls, and what turns round the text that follows it on a page"""
+
 MAX_TEXT, MAX_VALUE = 1000, 65_536
 """Letters of a text that are kept, and bytes of JSON of anything else: it is stored, and shown with the backend each time"""
 
@@ -49,7 +53,7 @@ def bounded(info: Mapping[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for key, value in info.items():
         if isinstance(value, str):
-            kept[key] = value[:MAX_TEXT].replace("\0", "\ufffd")
+            kept[key] = _UNSHOWN.sub("\ufffd", value[:MAX_TEXT])
         elif not isinstance(value, list | dict):
             kept[key] = value
         elif len(text := orjson.dumps(value)) <= MAX_VALUE:
@@ -69,16 +73,3 @@ def redact(info: Mapping[str, Any]) -> dict[str, Any]:
             {key: state[key] for key in _KEPT_INSIDE if key in state} for state in states if isinstance(state, dict)
         ]
     return kept
-
-
-def running_limit(info: Mapping[str, Any]) -> int | None:
-    """How many requests the server runs at once, over all data-parallel ranks; None where it does not say."""
-    states = info.get("internal_states")
-    each = (
-        [s.get("effective_max_running_requests_per_dp") for s in states if isinstance(s, dict)]
-        if isinstance(states, list)
-        else []
-    )
-    limits = [n for n in each if type(n) is int]
-    limit = info.get("max_running_requests")
-    return sum(limits) if limits else limit if type(limit) is int else None
