@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from inference.backends.server.breaker import BUSY_STRIKES, LONGEST_S, THRESHOLD, Breaker
+from inference.backends.server.breaker import BUSY_STRIKES, LONGEST_S, THRESHOLD, Breaker, as_of
 
 
 class Hands:
@@ -118,6 +118,15 @@ def test_what_was_sent_before_it_opened_says_nothing_afterwards() -> None:
     for ticket in old[30:]:
         breaker.failed("a request of before the server came back", ticket)
     assert breaker.state == "closed"
+
+
+def test_a_kept_breaker_is_half_open_once_its_pause_is_over() -> None:
+    until = datetime(2026, 11, 30, 7, 0, tzinfo=UTC)
+    kept = {"state": "open", "failures": 5, "until": until.isoformat(), "error": "no answer"}
+    assert as_of(kept, until - timedelta(seconds=1)) == kept
+    assert as_of(kept, until) == {**kept, "state": "half_open"}
+    assert as_of({**kept, "until": None}, until) == {**kept, "until": None, "state": "half_open"}
+    assert as_of(None, until) is None
 
 
 def test_a_late_answer_shows_that_the_server_works() -> None:

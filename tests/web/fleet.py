@@ -30,7 +30,7 @@ def seed_fleet(session: Session) -> dict[str, int]:
             session, "unresponsive", "unresponsive",
             "The process is alive but has not answered for 6 min: busy with a very long step, or hung. Nothing is killed.", reached=6,
             ready=True, figures={"running": 4, "queued": 0, "kv_usage": 0.2, "tokens_per_s": None, "stale_s": 312.0},
-            breaker={"state": "open", "failures": 5, "until": (now() + timedelta(seconds=20)).isoformat(),
+            breaker={"state": "open", "failures": 5, "until": (now() + timedelta(hours=1)).isoformat(),
                      "error": "/generate did not answer within 60 s."},
         ),
         "draining": _managed(

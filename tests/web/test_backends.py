@@ -154,6 +154,23 @@ def test_an_open_breaker_is_told_with_its_reason(fleet: tuple[Site, dict[str, in
     assert "5 requests in a row failed: /generate did not answer within 60 s." in text
 
 
+def test_a_breaker_whose_pause_is_over_is_told_as_trying_though_nobody_sends(
+    fleet: tuple[Site, dict[str, int]],
+) -> None:
+    site, numbers = fleet
+    with site.shop.ctx.db.write() as session:
+        backend = session.get_one(Backend, numbers["unresponsive"])
+        before = backend.breaker or {}
+        backend.breaker = {**before, "until": (now() - timedelta(seconds=1)).isoformat()}
+    text = words(shown(fleet, "unresponsive"))
+    with site.as_("operator") as client:
+        row = words(read(client.get("/backends?part=rows").text))
+    with site.shop.ctx.db.write() as session:
+        session.get_one(Backend, numbers["unresponsive"]).breaker = before
+    assert "Runs try it with one request. 5 requests in a row failed" in text
+    assert "breaker half open" in row
+
+
 def test_a_followers_page_says_whose_part_it_is(fleet: tuple[Site, dict[str, int]]) -> None:
     assert "node 1 of 2; requests go to node 0" in words(shown(fleet, "follower"))
 
