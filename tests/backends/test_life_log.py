@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from db.engine import Database
+from db.tables import Backend
 from db.types import now
 from inference.backends.host.identity import Identity
 from inference.backends.host.process import ServerProcess
@@ -61,3 +63,13 @@ def test_a_bar_that_stands_still_shows_what_it_says_now_and_not_its_state_before
         life.read_log()
         assert (life.tracker.phase.done, life.tracker.phase.total) == (done, 4)
     assert life.tracker.phase.left_s == 180
+
+
+def test_what_is_told_of_a_line_with_a_nul_in_it_can_be_kept(tmp_path: Path, database: Database) -> None:
+    log = tmp_path / "start-1.log"
+    log.write_bytes(b"OSError: [Errno 28] No space left on device\0: '/root/.cache\0'\n")
+    life = life_of(log)
+    life.read_log()
+    assert life.problem is not None
+    with database.write() as s:
+        s.add(Backend(name="one", kind="managed", error=life.problem.to_json(), message=life.problem.summary))

@@ -67,5 +67,5 @@ class LogFollower:
 
 
 def _text(line: bytes) -> str:
-    text = line[:_LONGEST_LINE].decode("utf-8", "replace")
+    text = line[:_LONGEST_LINE].decode("utf-8", "replace").replace("\0", "")  # what is told of it is kept in a database
     return ANSI.sub("", text) if "\x1b" in text else text
