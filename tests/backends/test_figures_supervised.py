@@ -3,6 +3,8 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
 
 from sqlmodel import select
 
@@ -42,6 +44,27 @@ def test_figures_follow_the_work_of_a_managed_server_and_end_with_it(lab: Lab) -
         lab.wait(one, lambda row: row.observed_state == "stopped" and row.figures is None)
         assert isinstance(work.exception(60), GenerateError)
     assert kept(lab, one) != []  # the charts keep what was
+
+
+def test_of_a_server_that_tells_them_nowhere_else_the_figures_are_those_of_its_log(lab: Lab) -> None:
+    lab.behave(absent=["/v1/loads", "/metrics"])
+    one = lab.create()
+    with lab.supervising(OFTEN):
+        lab.ask(one, "start")
+        lab.wait(one, lambda row: row.observed_state == "ready" and row.probe is not None)
+        log = Path(lab.start_row(one).log_path or "")
+        said = "Decode batch, #running-req: 3, #token: 4096, token usage: 0.12, gen throughput (token/s): 987.65, #queue-req: 1"
+        with log.open("a") as file:
+            file.write(f"[{datetime.now():%Y-%m-%d %H:%M:%S}] {said}\n")  # noqa: DTZ005  (the machine's own time, as SGLang's)
+        row = lab.wait(one, lambda row: running(row) == 3)
+        figures = row.figures or {}
+        assert (figures["source"], figures["queued"], figures["kv_usage"]) == ("log", 1, 0.12)
+        row = lab.wait(one, lambda row: "tokens flow" in row.message)
+        evidence = {item["source"]: item["text"] for item in row.evidence}
+        assert evidence["figures"] == "3 running, 1 waiting, by the log."
+        assert "last flowed at" in evidence["tokens"]
+        lab.ask(one, "kill")
+        lab.wait(one, "stopped")
 
 
 def test_an_attached_server_that_is_not_watched_any_more_tells_nothing(lab: Lab, start_fake_sglang) -> None:
