@@ -10,7 +10,9 @@ import numpy as np
 import orjson
 import pytest
 
-from inference.backends.server.answers import sentence_of
+from db.engine import Database
+from db.tables import Backend
+from inference.backends.server.answers import read_generation, refusal, sentence_of
 from inference.backends.server.client import GenerateError, SglangClient, new_rid
 from tests.support.fake_sglang import RECORDED_ANSWER, Answer, Facts, FakeSglang, Knobs
 
@@ -498,3 +500,26 @@ async def test_an_answer_without_end_is_cut_off(endless: str, monkeypatch: pytes
 )
 def test_an_error_page_is_read_as_text_however_hostile(page: bytes, said: str) -> None:
     assert sentence_of(page).startswith(said)
+
+
+def test_what_is_no_sglang_at_all_is_quoted_in_words_that_can_be_kept(database: Database) -> None:
+    other = b"\x00\x01binary \xff\x00 protocol"
+    with pytest.raises(GenerateError) as malformed:
+        read_generation(other, "rid")
+    said = [malformed.value.message, refusal(500, other).message, refusal(400, b'{"error": "a\\u0000b"}').message]
+    assert all("\ufffd" in text for text in said)
+    with database.write() as s:
+        evidence = [{"source": "generation", "at": "", "ok": False, "text": text} for text in said]
+        s.add(Backend(name="far", kind="attached", message=said[0], evidence=evidence))
+
+
+def test_a_weight_version_is_no_longer_than_what_keeps_it() -> None:
+    meta = {
+        "id": "rid",
+        "finish_reason": {"type": "length", "length": 1},
+        "prompt_tokens": 1,
+        "completion_tokens": 1,
+        "weight_version": "v\0" + "w" * 500,
+    }
+    answer = read_generation(orjson.dumps({"output_ids": [7], "meta_info": meta}), "rid")
+    assert answer.weight_version == "v\ufffd" + "w" * 118

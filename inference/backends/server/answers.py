@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from db.types import storable
+
 Ids = npt.NDArray[np.uint32]
 ErrorKind = Literal["connection", "timeout", "busy", "rejected", "aborted", "server", "malformed", "unauthorized"]
 
@@ -20,6 +22,8 @@ NAN_HAPPENED = "NaN happened"
 """What SGLang reports as the matched stop where a sampled id was NaN or out of the vocabulary: the answer is corrupt"""
 
 _MESSAGE_LIMIT = 500
+_VERSION_LIMIT = 120
+"""Letters of a weight version, as the column of an attempt has"""
 _MARKUP = re.compile(
     r"<(script|style)\b(?:(?!<(?:script|style|/\1)\b).)*</\1>|<[^<>]*>", flags=re.DOTALL | re.IGNORECASE
 )
@@ -41,6 +45,9 @@ class GenerateError(Exception):
     def __init__(
         self, kind: ErrorKind, status: int | None, message: str, *, code: str | None = None, rid: str | None = None
     ) -> None:
+        message = storable(
+            message
+        )  # it may quote a server of whatever kind, and is kept as evidence or as an attempt's error
         super().__init__(kind, status, message)
         self.kind, self.status, self.message, self.code, self.rid = kind, status, message, code, rid
 
@@ -93,7 +100,7 @@ def read_generation(body: bytes, rid: str) -> Generation:
         prompt_tokens=_count(meta, "prompt_tokens", body, rid),
         completion_tokens=_count(meta, "completion_tokens", body, rid),
         cached_tokens=_count(meta, "cached_tokens", body, rid) if meta.get("cached_tokens") is not None else None,
-        weight_version=None if version is None else str(version),
+        weight_version=None if version is None else storable(str(version))[:_VERSION_LIMIT],
         rid=rid,
         text=text if isinstance(text, str) else None,
         meta=meta,
@@ -123,7 +130,7 @@ def sentence_of(body: bytes) -> str:
         said = _said(orjson.loads(frame))
     except orjson.JSONDecodeError:
         said = unescape(_MARKUP.sub(" ", text))
-    line = " ".join(said.split())
+    line = storable(" ".join(said.split()))
     return line if len(line) <= _MESSAGE_LIMIT else line[: _MESSAGE_LIMIT - 1] + "…"
 
 
