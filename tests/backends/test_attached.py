@@ -202,3 +202,13 @@ def test_stopping_only_ends_the_watch(lab: Lab, fake_sglang: FakeSglang) -> None
         lab.wait(far, lambda row: row.figures is None)
     assert not fake_sglang.dead
     assert fake_sglang.seen("/abort_request") == []
+
+
+def test_what_a_server_says_of_itself_keeps_nobody_from_writing_down_that_it_is_ready(
+    lab: Lab, fake_sglang: FakeSglang
+) -> None:
+    fake_sglang.facts.version = ["0.5", 23]  # of another kind, or another version: anything may be said
+    fake_sglang.facts.model_path = "/models/" + "m" * 700
+    with lab.supervising():
+        row = lab.row(ready(lab, fake_sglang))
+        assert (row.version, row.model) == (None, "/models/" + "m" * 492)

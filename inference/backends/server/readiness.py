@@ -52,7 +52,21 @@ class Proof:
     answers: bool = False
     """Something listens and speaks HTTP."""
     facts: dict[str, Any] | None = None
-    model: str | None = None
+
+    @property
+    def model(self) -> str | None:
+        """The model it serves, as far as its column goes."""
+        return self._word("model_path", 500)
+
+    @property
+    def version(self) -> str | None:
+        """SGLang's, as far as its column goes."""
+        return self._word("version", 60)
+
+    def _word(self, name: str, longest: int) -> str | None:
+        """A fact that is to be a text; other people's servers may say anything, of any length."""
+        said = (self.facts or {}).get(name)
+        return said[:longest] if isinstance(said, str) else None
 
 
 async def prove(client: SglangClient, expected: Expected | None, *, health_s: float, generate_s: float) -> Proof:
@@ -88,9 +102,8 @@ async def prove(client: SglangClient, expected: Expected | None, *, health_s: fl
     if not info:
         text += " It does not tell its model, as a router may not."
     findings.append(Finding("generation", True, text))
-    model = info.get("model_path")
     facts = {**{name: info[name] for name in _FROM_MODEL_INFO if name in info}, **facts}
-    return Proof(True, tuple(findings), answers=True, facts=facts, model=model if isinstance(model, str) else None)
+    return Proof(True, tuple(findings), answers=True, facts=facts)
 
 
 async def ask_ready(client: SglangClient, *, health_s: float) -> HealthAnswer:

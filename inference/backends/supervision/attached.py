@@ -113,5 +113,4 @@ class AttachedKeeper:
 
 def columns_of(proof: Proof) -> dict[str, Any]:
     """What a server told of itself, for its row."""
-    facts = proof.facts or {}
-    return {"server_info": facts, "version": facts.get("version"), "model": proof.model}
+    return {"server_info": proof.facts or {}, "version": proof.version, "model": proof.model}

@@ -131,10 +131,10 @@ class Tending:
             return {"error": None, "start_id": life.start_id}
         facts = proof.facts or {}
         columns: dict[str, Any] = {"error": None, "start_id": life.start_id, "server_info": facts}
-        columns["version"] = facts.get("version")
+        columns["version"] = proof.version
         columns["start"] = {
             "ready_at": now(),
-            "version": facts.get("version"),
+            "version": proof.version,
             "phases": life.tracker.history(),
         }
         if proof.model is not None:

@@ -200,7 +200,7 @@ class Visit:
         differ = self._differences(row, told)
         self._known |= told
         if differ:
-            columns = {"server_info": facts, "version": facts.get("version"), "model": proof.model}
+            columns = {"server_info": facts, "version": proof.version, "model": proof.model}
             await self._changed(row, differ, columns)
 
     async def _changed(self, row: Backend, differ: list[str], columns: dict[str, Any]) -> None:
