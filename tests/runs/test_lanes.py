@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from db.states import BACKEND_MOVES
 from db.tables import Backend, BackendStart
 from db.types import now
 from inference.backends.server.answers import GenerateError
@@ -300,6 +301,19 @@ def test_what_a_stop_cuts_off_costs_no_attempt_and_what_a_server_aborts_by_itsel
     assert ask("ready").ending is Ending.TRIED
     assert ask("draining") is aborted
     assert bench.send() is None
+
+
+@pytest.mark.parametrize("state", sorted(BACKEND_MOVES.keys() - {"ready"}))
+def test_only_a_ready_server_is_sent_to(state: str) -> None:
+    """One that drains would otherwise never be done, and one that does not answer would keep what it is sent."""
+    bench = Bench(server(1), server(2))
+    bench.rows[0].observed_state = state
+    bench.look()
+    assert bench.names(4) == ["s2"] * 4
+    assert state.replace("_", " ") in bench.lanes.whys[1]
+    bench.rows[0].observed_state = "ready"
+    bench.look()
+    assert bench.names(4) == ["s1"] * 4
 
 
 def test_a_follower_of_a_server_of_several_machines_is_never_used() -> None:
