@@ -67,7 +67,7 @@ def test_a_bar_that_stands_still_shows_what_it_says_now_and_not_its_state_before
 
 def test_what_is_told_of_a_line_with_a_nul_in_it_can_be_kept(tmp_path: Path, database: Database) -> None:
     log = tmp_path / "start-1.log"
-    log.write_bytes(b"OSError: [Errno 28] No space left on device\0: '/root/.cache\0'\n")
+    log.write_bytes(b"OSError: [Errno 28] No space left on device\0: '/home/someone/.cache\0'\n")
     life = life_of(log)
     life.read_log()
     assert life.problem is not None
