@@ -156,7 +156,7 @@ def refusal(error: Exception, prefix: str = "") -> Refusal:
         return Refusal(error.message, 422, {error.field: error.message} if error.field else {})
     if isinstance(error, ValidationError):
         found = {
-            prefix + ".".join(str(part) for part in item["loc"]): str(item["msg"])
+            prefix + ".".join(str(part) for part in item["loc"]): str(item["msg"]).removeprefix("Value error, ")
             for item in error.errors(include_url=False)
         }
         name, text = next(iter(found.items()))

@@ -124,6 +124,15 @@ def test_a_search_that_cannot_pass_anything_over_stops_and_goes_on(path: Path, m
     assert calls > 1
 
 
+def test_a_search_in_other_letters_passes_over_what_does_not_hold_them(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "LOOK_BACK", MIB)
+    path.write_bytes("Straße 東京\n".encode() + b"".join(BATCH % number for number in range(40_000)))
+    for asked in ("東京", "straSSE 東"):
+        assert texts(read_back(path, 10, wanted=Wanted(asked))) == ["Straße 東京"], "in one call"
+
+
 def test_what_capping_left_out_is_said_in_every_view_and_in_no_search(path: Path) -> None:
     with path.open("ab") as file:
         file.writelines(BATCH % number for number in range(400_000))

@@ -185,8 +185,11 @@ def _may_hold(descriptor: int, begin: int, end: int, data: int, wanted: Wanted) 
         return True  # what stands apart in the bytes may stand together once they are cleaned
     if wanted.level != INFO and not any(hint in raw for hint in HINTS):
         return False
-    asked = wanted.q.lower()
-    return not asked or not asked.isascii() or "*" in asked or asked.encode() in raw.lower()
+    if not wanted.q or "*" in wanted.q:  # stars may be those of a mask
+        return True
+    if wanted.q.isascii():
+        return wanted.q.lower().encode() in raw.lower()
+    return wanted.q.casefold() in raw.decode("utf-8", "replace").casefold()
 
 
 def _stretch(descriptor: int, begin: int, end: int, secrets: tuple[str, ...], wanted: Wanted) -> list[LogLine]:
