@@ -126,6 +126,21 @@ async def test_a_url_that_is_none_is_an_answer_too(url: str) -> None:
     assert url in answer.text
 
 
+async def test_a_proxy_of_the_environment_does_not_answer_for_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(proxy, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        assert not (await check_health("http://server.invalid:30000", timeout_s=20)).ok
+
+
 async def test_loopback_bypasses_the_proxies_of_the_environment(
     fake_sglang: FakeSglang, monkeypatch: pytest.MonkeyPatch
 ) -> None:
