@@ -20,6 +20,7 @@ from inference.backends.host.identity import Identity, identity_of
 from inference.backends.host.process import ServerProcess
 from inference.backends.logs.reading import read_tail
 from inference.backends.server.client import GenerateError, Generation, SglangClient, new_rid
+from inference.backends.supervision.tending import Tending
 from tests.backends.conftest import HURRIED, Lab, passing_probe
 
 
@@ -559,6 +560,28 @@ def test_a_probe_that_cannot_be_made_is_evidence_and_the_server_stays_ready(lab:
         assert row.probe is None
         lab.ask(one, "stop")
         lab.wait(one, "stopped")
+
+
+def test_a_fault_of_our_own_is_told_where_people_look_until_it_passes(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = lab.create()
+    with lab.supervising():
+        lab.ask(one, "start")
+        lab.wait(one, "ready")
+        with monkeypatch.context() as patch:
+            patch.setattr(Tending, "step", _broken)
+            row = lab.wait(one, lambda row: "Draftmill failed" in row.message)
+            assert "a number too large" in row.message
+            assert row.observed_state == "ready"
+            assert len(lab.tree(one)) == 1
+        lab.wait(one, lambda row: row.message.startswith("Ready"))
+        lab.ask(one, "stop")
+        lab.wait(one, "stopped")
+
+
+async def _broken(self: Tending, row: Backend) -> None:
+    raise OverflowError("a number too large")
 
 
 def test_the_worker_may_be_stopped_and_started_with_nothing_to_supervise(lab: Lab) -> None:

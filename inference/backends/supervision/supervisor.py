@@ -65,6 +65,8 @@ class Supervisor:
         self._steps: dict[int, asyncio.Task[None]] = {}
         self._wishes: dict[int, Wish] = {}
         self._rows: dict[int, Backend] = {}
+        self._faults: dict[int, str] = {}
+        """{backend: what its last step failed of}, until one succeeds"""
         self._next_read = self._next_sweep = self._next_clean = 0.0
         self._sweep: asyncio.Task[None] | None = None
         self._awake = asyncio.Event()
@@ -155,14 +157,32 @@ class Supervisor:
             await keeper.step(row)
         except SQLAlchemyError as error:
             log.warning("a backend could not be written; trying again", backend=row.name, error=str(error))
-        except Exception:  # one backend's fault must not end the watch over the others
-            log.exception("a step of a backend failed", backend=row.name)
+        except Exception as error:  # noqa: BLE001  (one backend's fault must not end the watch over the others)
+            await self._tell_fault(number, row, error)
+        else:
+            self._faults.pop(number, None)
         finally:
             del self._steps[number]
             if self._wishes.get(number) != wish:  # something was asked while it looked elsewhere
                 keeper.next_look = 0.0
             if keeper.next_look < planned or time.monotonic() >= planned:
                 self.wake()
+
+    async def _tell_fault(self, number: int, row: Backend, error: Exception) -> None:
+        """A fault of our own: in the log once for each cause, and where people look, or they would read what no longer holds."""
+        cause = f"{type(error).__name__}: {error}"
+        if self._faults.get(number) == cause:
+            return
+        self._faults[number] = cause
+        log.error("a step of a backend failed", backend=row.name, exc_info=error)
+        message = (
+            f"Draftmill failed while it looked after this server ({cause[:300]}), and tries again. The server itself was not "
+            "touched; the worker's log has the details."
+        )
+        try:
+            await asyncio.to_thread(self._records.write, number, message=message)
+        except SQLAlchemyError as failed:
+            log.warning("a fault could not be written down", backend=row.name, error=str(failed))
 
     def _new_keeper(self, number: int, row: Backend) -> Keeper:
         return ManagedKeeper(number, self._around) if row.kind == "managed" else AttachedKeeper(number, self._around)
