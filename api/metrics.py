@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from db.engine import Database
 from db.tables import Backend, Run, RunCategory
 from db.types import now
+from inference.backends.server.breaker import as_of
 
 BUCKETS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -69,7 +70,7 @@ def _backends(db: Database) -> Iterator[GaugeMetricFamily]:
         up.add_metric([row.name], float(row.observed_state == "ready"))
         state.add_metric([row.name, row.observed_state], 1.0)
         crashes.add_metric([row.name], row.crashes)
-        breaker.add_metric([row.name, (row.breaker or {}).get("state", "closed")], 1.0)
+        breaker.add_metric([row.name, (as_of(row.breaker, now()) or {}).get("state", "closed")], 1.0)
         figures = row.figures or {}
         if not figures or (now() - datetime.fromisoformat(figures["at"])).total_seconds() > OLD_S:
             continue

@@ -39,6 +39,7 @@ HURRIED = Policy(
     canary_s=0.3,
     canary_timeout_s=2.0,
     first_generate_s=10.0,
+    attached_generate_s=10.0,
     figures_s=0.1,
     idle_figures_s=0.2,
     drain_look_s=0.05,

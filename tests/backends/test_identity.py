@@ -61,7 +61,10 @@ def test_a_marker_of_an_earlier_version_is_read_and_what_is_none_is_not() -> Non
 
 def test_the_machine_is_known_by_name_and_boot() -> None:
     assert machine().host == os.uname().nodename
-    assert machine().boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    boot, _, namespace = machine().boot_id.partition("/")
+    assert boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert str(Path("/proc/self/ns/pid").readlink()) == f"pid:[{namespace}]", "containers of one machine share its boot"
+    assert len(machine().boot_id) <= 64
 
 
 def test_every_process_with_a_marker_is_found(sleeper: "subprocess.Popen[bytes]", tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_after_a_restart_of_the_machine_its_servers_are_known_to_be_gone_and_sta
         ended = lab.start(start.id)
         assert ended.error is not None
         assert ended.error["code"] == "machine_restarted"
-        assert "The machine was restarted" in (ended.ending or "")
+        assert "The machine or its container was restarted" in (ended.ending or "")
         lab.ask(running, "stop")
         lab.wait(running, "stopped")
 

@@ -11,7 +11,8 @@ Keys of the JSON file, at the start:
     say             lines to print first
     asks            ask a question on stdin, and give up where nobody answers
     child           fork a child that ignores SIGTERM and, if "stays", outlives its parent
-    sole            path: held by the whole tree while any of it lives; who finds it held notes so in `<path>.overlap`
+    sole            path: `<path>-<log folder>` is held by the whole tree while any of it lives; who finds it held says so in
+                    `….overlap`
     flood           lines printed before the port opens
     load_s          seconds of "loading weights"
     hang_at         stand still for ever at: start, init, loading, warm_up (the port is not open yet)
@@ -201,7 +202,7 @@ def main() -> None:
     key = Path(arguments.config).read_text().split('"')[1]
     say(f"server_args={{'model_path': '{arguments.model_path}', 'api_key': '{key}', 'admin_api_key': None}}")
     if "sole" in behaviour:
-        _hold(behaviour["sole"])
+        _hold(f"{behaviour['sole']}-{Path.cwd().name}")  # the log folder: one for each backend
     if "child" in behaviour:
         _fork_child(behaviour["child"] == "stays")
     term = threading.Event()

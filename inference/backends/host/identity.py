@@ -22,6 +22,7 @@ _MARKER = re.compile(
     r"draftmill-(?:(?P<instance>[0-9a-f]{8})-)?(?P<backend>[0-9]{1,9})-(?P<number>[0-9]{1,9})-[0-9a-f]{16}"
 )
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_PID_NAMESPACE = Path("/proc/self/ns/pid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,10 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine and its boot: a pid means something only there. `boot_id` is empty where the kernel does not say."""
+    """A machine and its boot: a pid means something only there. `boot_id` is empty where the kernel does not say.
+
+    In `boot_id` is the process namespace too: containers on one machine share a boot, and do not see each other's processes.
+    """
 
     host: str
     boot_id: str
@@ -67,7 +71,7 @@ class Machine:
 def machine() -> Machine:
     """This machine, as long as this process lives."""
     try:
-        boot_id = _BOOT_ID.read_text().strip()
+        boot_id = f"{_BOOT_ID.read_text().strip()}/{_PID_NAMESPACE.stat().st_ino}"
     except OSError:
         boot_id = ""
     return Machine(socket.gethostname()[:255], boot_id[:64])

@@ -32,8 +32,8 @@ Place = Literal["here", "before_boot", "elsewhere"]
 def place_of(start: BackendStart) -> Place:
     """Where a start's process was: on this machine in this boot, in an earlier boot of it, or on another machine.
 
-    The same boot under another host name is this machine (a container made anew). What an earlier version wrote down without
-    its machine was on this one.
+    A container is a machine here, and its restart a boot: one of another host name may live beside us, unseen. What an
+    earlier version wrote down without its machine was on this one.
     """
     here = machine()
     if start.boot_id is None or start.boot_id == here.boot_id:

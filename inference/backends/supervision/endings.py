@@ -43,7 +43,7 @@ class Outcome:
 
 REBOOTED = Diagnosis(
     "machine_restarted",
-    "The machine was restarted, and the server went with it.",
+    "The machine or its container was restarted, and the server went with it.",
     "Nothing of the launch need be changed.",
     permanent=False,
 )

@@ -33,6 +33,8 @@ class Policy:
     """Requests that run for so long without a token are worth a word, and a question to `/ready`."""
     first_generate_s: float = 600.0
     """For the first real request: kernels may be compiled for it."""
+    attached_generate_s: float = 60.0
+    """The same of somebody else's server: until then nothing is known of it, and one that is late is asked again."""
     figures_s: float = 2.0
     """Between readings of the live figures while work runs."""
     idle_figures_s: float = 10.0

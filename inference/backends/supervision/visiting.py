@@ -88,7 +88,7 @@ class Visit:
         """Ask whether it is ready, who it is, and for one token by ids."""
         began = now()
         proof = await prove(
-            self.client, None, health_s=self._policy.health_timeout_s, generate_s=self._policy.first_generate_s
+            self.client, None, health_s=self._policy.health_timeout_s, generate_s=self._policy.attached_generate_s
         )
         for finding in proof.findings:
             self._reporter.note(finding)
