@@ -137,7 +137,10 @@ def why_not_usable(backend: Backend, vocab_size: int) -> str | None:
             "no requests, node 0 does. Name the backend of node 0 instead."
         )
     if backend.observed_state != "ready":
-        wanted = "" if backend.desired_state == "running" else "; it is not started: start it"
+        wanted = ""
+        if backend.desired_state != "running":
+            at_rest = backend.observed_state in {"stopped", "failed"}
+            wanted = "; it is not started: start it" if at_rest else "; it was asked to stop: start it again afterwards"
         return f"Backend {backend.name} is {backend.observed_state.replace('_', ' ')}{wanted}."
     probe = backend.probe
     if not probe:

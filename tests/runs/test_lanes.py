@@ -316,6 +316,15 @@ def test_only_a_ready_server_is_sent_to(state: str) -> None:
     assert bench.names(4) == ["s1"] * 4
 
 
+@pytest.mark.parametrize(("state", "told"), [("stopped", "it is not started"), ("draining", "it was asked to stop")])
+def test_why_a_server_that_nobody_wants_is_not_used_says_how_to_have_it(state: str, told: str) -> None:
+    backend = server(1)
+    backend.desired_state, backend.observed_state = "stopped", state
+    why = why_not_usable(backend, VOCAB)
+    assert why is not None
+    assert told in why
+
+
 def test_a_follower_of_a_server_of_several_machines_is_never_used() -> None:
     why = why_not_usable(server(1, kind="managed", launch={"model_path": "m", "nnodes": 2, "node_rank": 1}), VOCAB)
     assert why == (
