@@ -187,6 +187,11 @@ def test_the_page_follows_folds_and_finds_while_the_log_grows(
         own_log.say("and on\n")
         expect(box.locator(".ln").last).to_have_text("and on\n")
         assert box.evaluate("el => el.scrollTop") < 200, "who reads is left where they read"
+        own_log.say('[2026-11-30 10:00:09] INFO:     127.0.0.1:5 - "GET /ready HTTP/1.1" 200 OK\n')
+        noted = page.locator("#log-lines .noted").last
+        expect(noted).to_be_visible()
+        page.get_by_label("health checks").uncheck()
+        expect(noted).to_be_hidden()
         page.get_by_label("wrap lines").uncheck()
         expect(box).to_have_class(re.compile("nowrap"))
         page.get_by_label("Lines that hold").fill("needle")

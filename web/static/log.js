@@ -7,12 +7,13 @@ const box = document.getElementById("log-lines");
 
 if (box) {
   const tools = document.querySelector("[data-log-tools]");
-  const follow = tools.querySelector("[data-follow]"), wrap = tools.querySelector("[data-wrap]");
+  const follow = tools.querySelector("[data-follow]"), wrap = tools.querySelector("[data-wrap]"), checks = tools.querySelector("[data-checks]");
   const told = tools.querySelector("[data-log-state]"), none = document.getElementById("log-none");
   const q = box.dataset.q.toLowerCase(), level = RANK[box.dataset.level] ?? 0;
   tools.hidden = false;
   follow.closest("label").hidden = !box.dataset.stream;
   wrap.addEventListener("change", () => { box.classList.toggle("nowrap", !wrap.checked); });
+  checks.addEventListener("change", () => { box.classList.toggle("nochecks", !checks.checked); if (follow.checked) toEnd(); });
 
   let moved = false; // by us
   const toEnd = () => { moved = true; box.scrollTop = box.scrollHeight; };
@@ -32,7 +33,7 @@ if (box) {
   }
 
   function row(line) {
-    const made = span(`ln ${line.level}${line.note ? " noted" : ""}`, "");
+    const made = span(`ln ${line.level}${line.note ? " noted" : ""}${line.note === "left out" ? " cut" : ""}`, "");
     made.append(span("t", line.text));
     if (line.note) made.append(span("note", ` ${line.note}`));
     made.append("\n");
