@@ -44,7 +44,7 @@ bench: $(DEV_READY) ## The performance table of the README, peers beside it wher
 	@$(BIN)/python -m bench
 
 soak: $(DEV_READY) ## The long series of kills on real processes
-	@DRAFTMILL_SOAK=1 $(BIN)/pytest tests/worker -m "not engine"
+	@DRAFTMILL_SOAK=1 DRAFTMILL_LIVES=40 $(BIN)/pytest tests/worker tests/backends/test_life_machine.py -m "not engine"
 
 engine: ## SGLang in an environment of its own, in the user's cache folder
 	@$(PYTHON) scripts/bootstrap.py engine
