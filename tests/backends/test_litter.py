@@ -20,6 +20,7 @@ from db.types import now
 from inference.backends.host import litter
 from inference.backends.host.identity import START_VARIABLE, Identity, Marker, instance_of, new_marker
 from inference.backends.host.leftovers import MarkedProcess, MarkedTree
+from inference.backends.supervision import life, tending
 from inference.backends.supervision.leftovers import Leftovers, Patience
 from inference.backends.supervision.litter import Litter
 from inference.settings import Settings
@@ -228,3 +229,23 @@ def test_a_killed_server_leaves_nothing_in_the_temporary_folder(lab: Lab, tempor
         lab.ask(one, "stop")
         lab.wait(one, "stopped")
         assert list(temporary_root.iterdir()) == []
+
+
+def test_what_it_shares_is_noted_just_before_it_is_killed_however_young(
+    lab: Lab, temporary_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is given up while it starts makes its last shared memory after our last look."""
+    noted: list[list[int]] = []
+    monkeypatch.setattr(life, "note_shared", lambda _marker, pids: noted.append(list(pids)))
+    monkeypatch.setattr(tending, "_REMEMBER_S", 3600.0)
+    lab.behave(hang_loading=True, child="stays")
+    one = lab.create()
+    with lab.supervising():
+        lab.ask(one, "start")
+        lab.wait(one, "loading")
+        tree = {process.pid for process in lab.tree(one)}
+        assert len(tree) == 2
+        lab.ask(one, "stop")
+        lab.wait(one, "stopped")
+    assert tree <= set(noted[-1])
+    assert list(temporary_root.iterdir()) == []

@@ -11,6 +11,7 @@ from typing import Any
 
 from db.types import now
 from inference.backends.host.gpumemory import Levels
+from inference.backends.host.litter import note_shared
 from inference.backends.host.process import ServerProcess
 from inference.backends.logs.batchlines import BatchLines
 from inference.backends.logs.diagnosis import Diagnosis, seen_while_alive
@@ -129,6 +130,12 @@ class Life:
         found = seen_while_alive(line)
         if found is not None and (self.problem is None or found.code in OURS):
             self.problem = replace(found, lines=[redact(shown, (self.api_key,)) for shown in found.lines])
+
+    def remember(self) -> None:
+        """Note who belongs to it, and what of theirs an abrupt end would leave behind. Reads /proc."""
+        self.process.remember()
+        with contextlib.suppress(OSError):  # a full disk holds up no end of a server
+            note_shared(self.process.marker, self.process.known_pids)
 
     def log_end(self) -> list[str]:
         """The last lines, for a diagnosis: no key is in them. Reads files."""

@@ -137,6 +137,7 @@ class Ending:
         self._wake()
 
     async def _kill_again(self) -> None:
+        await asyncio.to_thread(self._life.remember)
         left = await asyncio.to_thread(wait_gone, self._life.process, self._policy.kill_deadline_s)
         if left:
             await self._say("stopping", f"Stopping: {named(left)} will not die (killed, but held by the kernel).")

@@ -6,7 +6,6 @@ from typing import Any
 
 from db.tables import Backend
 from db.types import now
-from inference.backends.host.litter import note_shared
 from inference.backends.host.process import wait_gone
 from inference.backends.logs.capping import cap
 from inference.backends.logs.diagnosis import Diagnosis
@@ -64,7 +63,7 @@ class Tending:
         self._reporter.note(Finding("process", True, f"Process {life.process.identity.pid} is alive."))
         if time.monotonic() >= self._next_remember:
             self._next_remember = time.monotonic() + (_REMEMBER_READY_S if life.ever_ready else _REMEMBER_S)
-            await asyncio.to_thread(self._remember)
+            await asyncio.to_thread(life.remember)
         if life.stopping is not None:
             await self._ending.go_on(row, life.stopping)
         elif row.desired_state != "running" or row.restart_requested:
@@ -75,11 +74,6 @@ class Tending:
         else:
             await self._report_starting(row)
             self._watch.schedule(row)
-
-    def _remember(self) -> None:
-        """Who belongs to it, and what of theirs an abrupt end would leave behind."""
-        self.life.process.remember()
-        note_shared(self.life.process.marker, self.life.process.known_pids)
 
     def _take_in_log(self) -> None:
         self.life.read_log()
@@ -105,6 +99,7 @@ class Tending:
         message = starting_sentence(life, self._watch.proof)
         await self._reporter.report(state, message, phase.to_json(), deadline_at=life.limit_at, **columns)
         if life.problem is not None and life.problem.code in OURS:
+            await asyncio.to_thread(life.remember)
             await asyncio.to_thread(wait_gone, life.process, self._around.policy.kill_deadline_s)
             self._around.wake()
 
