@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Policy:
     """Defaults are for real servers."""
 
-    tick_s: float = 0.5
+    tick_s: float = 1.0
     """Between looks at what people ask for; the end of a process is seen at once besides."""
     moving_look_s: float = 0.25
     """Between looks at a server that starts, drains or stops."""
@@ -55,9 +55,9 @@ class Policy:
     """Before a probe that could not be made is tried again."""
     attached_check_s: float = 15.0
     """Between checks of an attached server."""
-    refresh_s: float = 20.0
+    refresh_s: float = 30.0
     """Evidence that changed only in its words or its time is written this often."""
-    leftovers_s: float = 30.0
+    leftovers_s: float = 60.0
     """Between searches for processes of ours that belong to no start."""
     clean_s: float = 5.0
     """Between looks whether somebody asked to have one cleaned."""
