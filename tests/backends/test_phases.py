@@ -80,14 +80,6 @@ def test_a_health_checks_own_token_is_no_sign_of_work() -> None:
     assert tracker.last_tokens_at == T0
 
 
-def test_what_is_left_in_a_drain_is_known() -> None:
-    tracker = PhaseTracker(T0)
-    tracker.feed(
-        "[t] Gracefully exiting... Remaining number of requests 3. Remaining requests remaining_rids=['a'].", T0
-    )
-    assert tracker.drained_to == 3
-
-
 def test_what_is_left_is_taken_from_the_bar_itself_or_from_the_pace_so_far() -> None:
     tracker = PhaseTracker(T0)
     tracker.feed("Loading safetensors checkpoint shards:  25% Completed | 5/20 [00:10<00:31, 2.1s/it]", T0)

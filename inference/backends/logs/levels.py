@@ -6,6 +6,7 @@ access lines) are noted as such, so that nobody takes them for traffic.
 
 import re
 
+from inference.backends.logs.batchlines import is_health_check
 from inference.backends.logs.diagnosis import search
 
 ERROR, WARNING, INFO = "error", "warning", "info"
@@ -45,7 +46,6 @@ _WARNING = re.compile(
 )
 _TRACE = re.compile(r"Traceback \(most recent call last\)")
 _GENERIC = re.compile(r"\b(?:ERROR|Error|error|Failed|failed)\b|\w(?:Error|Exception)\b")
-_HEALTH_PREFILL = re.compile(r"Prefill batch[^#]*#new-seq: 1, #new-token: 1, #cached-token: 0\b")
 _PREFILL = re.compile(r"(?:Prefill|Decode) batch\b")
 _CHECK_PATHS = frozenset({"/health", "/health_generate", "/ready", "/ping"})
 _FIGURE_PATHS = frozenset({"/v1/loads", "/metrics", "/metrics/", "/get_load"})
@@ -71,7 +71,7 @@ class Levels:
         if (access := _ACCESS.match(said)) is not None:
             return self._access(*access.groups())
         if _PREFILL.match(said) is not None:
-            self._checked = _HEALTH_PREFILL.match(said) is not None
+            self._checked = is_health_check(said)
             return INFO, HEALTH_CHECK if self._checked else ""
         named = _NAMED.match(said)
         level = _NAMES[named[1]] if named is not None else _said(said)

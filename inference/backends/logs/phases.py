@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from inference.backends.logs.batchlines import is_health_check
+
 SPAWNED = "spawned"
 INITIALISING = "initialising"
 LOADING = "loading weights"
@@ -45,13 +47,11 @@ _BAR = re.compile(
 )
 _LOADING_BAR = re.compile(r"load|shard|safetensors", re.IGNORECASE)
 _GRAPH_BAR = re.compile(r"^Capturing", re.IGNORECASE)
-_DRAINING = re.compile(r"Remaining number of requests (\d+)")
 _BATCH = re.compile(r"\] (?:Prefill|Decode) batch[ ,\[]|^(?:Prefill|Decode) batch[ ,\[]")
 _PART_DIED = re.compile(
     r"Subprocess \S+ \(pid=\d+\) crashed with exit code|Scheduler hit an exception|SIGQUIT received"
     r"|Received sigquit from a child process"
 )
-_HEALTH_PREFILL = re.compile(r"#new-seq: 1, #new-token: 1, #cached-token: 0\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,6 @@ class PhaseTracker:
         """The line that says that a part of the server died: it is about to shut itself down."""
         self.last_line_at = at
         self.last_tokens_at: datetime | None = None
-        self.drained_to: int | None = None
-        """Requests left, as a server says that is shutting down."""
 
     def history(self) -> list[dict[str, object]]:
         """The stages so far, each with the time it was entered and its last count, for the start's row."""
@@ -114,11 +112,8 @@ class PhaseTracker:
         """Take one line that was read at `at`."""
         self.last_line_at = at
         if " batch" in line and _BATCH.search(line):
-            if not _HEALTH_PREFILL.search(line):  # a health check's own token is no sign of work
+            if not is_health_check(line):  # a health check's own token is no sign of work
                 self.last_tokens_at = at
-            return
-        if "Remaining number" in line and (left := _DRAINING.search(line)) is not None:
-            self.drained_to = int(left.group(1))
             return
         if "%" in line and (bar := _BAR.match(line)) is not None:
             self._count(bar, at)
