@@ -11,6 +11,7 @@ from db.types import now
 from inference.backends.logs.diagnosis import seen_while_alive
 from inference.backends.logs.phases import PhaseTracker
 from inference.backends.server.readiness import Finding, Proof
+from inference.backends.supervision import reporting
 from inference.backends.supervision.reporting import Reporter
 from inference.backends.supervision.sentences import age, starting_sentence
 
@@ -70,3 +71,25 @@ def test_evidence_is_written_when_it_changes_not_at_every_look() -> None:
     asyncio.run(look())
     assert [values["state"] for values in written] == ["ready", "ready", "unresponsive"]
     assert [item["source"] for item in written[-1]["evidence"]] == ["process", "health"]
+
+
+def test_evidence_of_a_server_at_work_is_renewed_sooner_than_that_of_an_idle_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[dict[str, Any]] = []
+
+    class Kept:
+        def write(self, _: int, **values: Any) -> None:
+            written.append(values)
+
+    async def look() -> None:
+        reporter = Reporter(Kept(), 1, refresh_s=3600)  # type: ignore[arg-type]  (only `write` is used)
+        reporter.note(Finding("process", True, "alive"))
+        await reporter.report("ready", "Ready.")
+        monkeypatch.setattr(reporting, "AT_WORK_S", 0.0)
+        await reporter.report("ready", "Ready.")
+        assert len(written) == 1
+        await reporter.report("ready", "Ready.", at_work=True)
+
+    asyncio.run(look())
+    assert len(written) == 2

@@ -106,7 +106,7 @@ class AttachedKeeper:
             if visit.proof is not None and (row.observed_state != "ready" or row.server_info is None):
                 columns = {"error": None, **columns_of(visit.proof)}
             state, message = visit.verdict()
-            await self._reporter.report(state, message, **columns)
+            await self._reporter.report(state, message, at_work=visit.pulse.busy, **columns)
         elif (complaint := visit.complaint()) is not None:
             await self._reporter.report("unresponsive", complaint)
 

@@ -12,6 +12,9 @@ from inference.backends.supervision.records import Records
 _UNKNOWN = object()
 SOURCES = ("process", "log", "health", "generation", "tokens", "figures", "probe")
 
+AT_WORK_S = 5.0
+"""How old the evidence of a server at work may be where people read it."""
+
 
 class Reporter:
     """Keeps what each signal said last, and when.
@@ -56,15 +59,18 @@ class Reporter:
         phase: dict[str, Any] | None = None,
         *,
         deadline_at: datetime | None = None,
+        at_work: bool = False,
         **columns: Any,
     ) -> None:
         """Write state, sentence, phase, deadline and evidence if they differ from what was written last, or that is old.
 
+        Of a server at work the evidence is renewed every few seconds: that costs little beside the work, and people look then.
         `columns` and the named arguments of `Records.write` are always written.
         """
         said = tuple((source, ok, "" if ok else text) for source, (_, ok, text) in sorted(self._evidence.items()))
         seen = (state, message, repr(phase), deadline_at, said)
-        if not columns and seen == self._written and time.monotonic() - self._written_at < self._refresh_s:
+        refresh_s = min(AT_WORK_S, self._refresh_s) if at_work else self._refresh_s
+        if not columns and seen == self._written and time.monotonic() - self._written_at < refresh_s:
             return
         if deadline_at != self._deadline_at or columns:
             columns["deadline_at"] = self._deadline_at = deadline_at

@@ -116,7 +116,8 @@ class Tending:
         elif row.crashes and time.monotonic() - (life.ready_since or 0.0) > self._around.policy.steady_s:
             columns["crashes"] = 0
         state, message = life.pulse.verdict(now(), self._around.policy)
-        await self._reporter.report(state, message, life.tracker.phase.to_json(), **columns)
+        at_work = life.pulse.busy
+        await self._reporter.report(state, message, life.tracker.phase.to_json(), at_work=at_work, **columns)
 
     def _first_ready(self) -> dict[str, Any]:
         life, proof = self.life, self._watch.proof
